@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import UserDict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -96,12 +95,3 @@ class Registry(UserDict[str, str], Generic[T]):
             with suppress(InputError):
                 found[name] = self.find(name)
         return found
-
-    def about(self, name: str) -> str:
-        """What it is: the first sentence of its docstring, without what stands in brackets; empty where it has none.
-
-        Raises:
-            InputError: see `find`.
-        """
-        text = re.sub(r"\s*\([^)]*\)", "", " ".join((self.find(name).__doc__ or "").split()))
-        return re.split(r"(?<=\.) ", text)[0].rstrip(".")

@@ -1,5 +1,5 @@
-"""The promise of CONTRIBUTING: a new data set, action, method, head, spectrum, experiment or figure is one file and one
-line in a registry.
+"""The promise of CONTRIBUTING: a new data set, action, method, head, spectrum, baseline, experiment or figure is one
+file and one line in a registry.
 
 Everything between two lines of dashes would be such a file; a test counts its lines.
 """
@@ -23,11 +23,17 @@ from niso.data.digits import DIGITS
 from niso.data.digits.mnist import Digits
 from niso.data.squares import signed
 from niso.data.transformed import related
+from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.homnist.presets import HomnistConfig
+from niso.experiments.pose.experiment import Pose
+from niso.experiments.pose.inference import load_reader
+from niso.experiments.pose.predictors import BASELINES
+from niso.experiments.pose.predictors.predictor import Baseline
+from niso.experiments.pose.presets import PoseConfig
 from niso.functional_map import least_squares_map
-from niso.geometry import ACTIONS
+from niso.geometry import ACTIONS, se3
 from niso.geometry.domains.domain import Domain
 from niso.losses import reconstruction
 from niso.methods import METHODS, methods_of
@@ -146,6 +152,26 @@ class Smooth(Parametrisation):
         return FixedSpectrum(torch.ones(len(functions)), torch.linalg.qr(functions)[0], torch.arange(1.0, rank + 1))
 
 
+# ---------------------------------------------------------------------------------------------------- a baseline
+
+
+class Colours(Baseline):
+    """Mean colours of both frames → perceptron → relative pose."""
+
+    reads = frozenset({"mlp"})
+
+    def __init__(self, config: PoseConfig) -> None:
+        super().__init__()
+        self.head = MLP(6, se3.PARAMETERS, config.mlp)
+
+    @classmethod
+    def build(cls, config: PoseConfig) -> "Colours":
+        return cls(config)
+
+    def numbers(self, first: Tensor, second: Tensor) -> Tensor:
+        return self.head(torch.cat((first.mean((-2, -1)), second.mean((-2, -1))), dim=-1))
+
+
 # ---------------------------------------------------------------------------------------------------- an experiment
 
 
@@ -206,6 +232,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "least-squares", f"{__name__}.LeastSquares")
     monkeypatch.setitem(HEADS, "singular-values", f"{__name__}.SingularValues")
     monkeypatch.setitem(SPECTRA, "smooth", f"{__name__}.Smooth")
+    monkeypatch.setitem(BASELINES, "colours", f"{__name__}.Colours")
     monkeypatch.setitem(EXPERIMENTS, "toy", f"{__name__}.Toy")
 
 
@@ -304,10 +331,40 @@ def test_help_lists_heads_and_spectra_of_a_program(niso):
     assert "{vector-neurons,spectral,eigenspaces,singular-values}" in text and "{table,field,smooth}" in text
 
 
+@pytest.mark.usefixtures("registered", "drawn")
+def test_a_baseline_for_poses_is_trained_reported_and_read(niso, refused, tmp_path):
+    words = "--size 8 --clips 3 --clip-frames 12 --test-clips 2 --test-frames 30 --mlp.layers 1 --mlp.channels 4"
+    steps = "--head.steps 2 --head.warmup-steps 1 --head.batch-size 4 --validation 0 --speed exact"
+    run = tmp_path / "run"
+    status, out, err = niso("run", "pose", "--method", "colours", *words.split(), *steps.split(), "--out", run)
+    assert status == 0, err
+    assert "ate_normalised_skip1" in out and "equivariance_error_skip1" not in out
+    assert "colours: Mean colours of both frames" in (run / "report.html").read_text()
+    assert isinstance(load_reader(run).predictor, Colours)
+    with pytest.raises(InputError, match="was trained by colours, which has no encoder"):
+        load(run)
+    assert "the method colours does not read it; niso, " in refused("run", "pose", "--method", "colours", "--steps", 2)
+    unread = refused("run", "pose", "--method", "colours", "--shared-clips", 8)
+    assert "the method colours does not read it" in unread
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_baseline_that_is_none_harms_no_other(refused, monkeypatch):
+    monkeypatch.setitem(BASELINES, "broken", "no.such.Thing")
+    monkeypatch.setitem(BASELINES, "network", f"{__name__}.Linear")
+    assert {"colours", "niso"} <= set(Pose.methods()) and not {"broken", "network"} & set(Pose.methods())
+    assert parse_run(["pose", "--method", "colours", "--mlp.layers", "2"]).settings.method == "colours"
+    assert "registered as no.such.Thing, which does not exist" in refused("run", "pose", "--method", "broken")
+    assert "no subclass of niso.experiments.pose" in refused("run", "pose", "--method", "network")
+    assert "unknown method 'colors'; did you mean colours?" in refused("run", "pose", "--method", "colors")
+    assert "unknown method 'colours'" in refused("run", "torus", "--method", "colours")
+
+
 def test_each_is_under_forty_lines():
     sources = inspect.getsource(inspect.getmodule(bars)).split("\n# " + "-" * 100 + " ")[1:]
     parts = {part.split("\n", 1)[0]: part.split("\n# " + "-" * 100)[0] for part in sources}
-    assert list(parts) == ["a data set", "an action", "a method", "a head", "a spectrum", "an experiment", "a figure"]
+    names = ["a data set", "an action", "a method", "a head", "a spectrum", "a baseline", "an experiment", "a figure"]
+    assert list(parts) == names
     lines = {name: sum(bool(line.strip()) for line in part.splitlines()[1:]) for name, part in parts.items()}
     assert max(lines.values()) < 40, lines
 

@@ -18,6 +18,7 @@ from niso.errors import InputError
 from niso.experiments.diagnosis import Finding, diagnose
 from niso.methods import METHODS
 from niso.methods.method import Method, Networks
+from niso.methods.part import Part
 from niso.random import check_parts
 from niso.results import Metric, Published, Result
 from niso.training.loop import Phase as Phase
@@ -163,17 +164,22 @@ class Experiment(ABC):
     @classmethod
     def available(cls, config: Any, data_dir: Path | None = None) -> tuple[str, ...]:
         """Methods that have all they need in this configuration and data: what `--methods all` stands for."""
-        return cls.methods()
+        return tuple(name for name in cls.methods() if cls.kind(name).available(config))
+
+    @classmethod
+    def kind(cls, method: str) -> type[Part]:
+        """What a method is; errors as of `Registry.find`."""
+        return METHODS.find(method)
 
     @classmethod
     def about(cls, method: str) -> str:
-        """What a method is, in a sentence; empty where nothing is known."""
-        return METHODS.about(method) if method in METHODS else ""
+        """What a method is, in a sentence; empty where it does not say."""
+        return cls.kind(method).about()
 
     @classmethod
     def reads(cls, method: str) -> frozenset[str]:
         """Settings that a method reads, or groups of them, of those that not all methods of the experiment read."""
-        return METHODS.find(method).settings()
+        return cls.kind(method).settings()
 
     @classmethod
     def unread(cls, config: Any, method: str, data_dir: Path | None) -> dict[str, str]:
@@ -186,7 +192,7 @@ class Experiment(ABC):
             readers = [name for name, read in others.items() if setting in read]
             some = ", ".join(readers[:-1]) + " and " * (len(readers) > 1) + readers[-1]
             unread[setting] = f"the method {method} does not read it; {some} {'do' if len(readers) > 1 else 'does'}"
-        return (METHODS.find(method).unread(config) if method in METHODS else {}) | unread
+        return cls.kind(method).unread(config) | unread
 
     @classmethod
     def default_method(cls, config: Any, data_dir: Path | None) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 from niso.config import Hardware, Strict, parse, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
-from niso.methods import METHODS
+from niso.registry import Registry
 from niso.training.run import SETTINGS, Run
 
-ELSEWHERE = "what a program registers, that program alone knows"
+ELSEWHERE = " (what a program registers, that program alone knows)"
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,10 @@ class Settings(Strict):
             InputError: an unknown experiment, preset, method or setting, or a value that is not allowed.
         """
         settings = parse(cls, values, source)
-        if (name := settings.experiment) not in EXPERIMENTS:
-            raise InputError(f"{source}: unknown experiment {name!r}{nearest(name, EXPERIMENTS)} ({ELSEWHERE})")
-        kind = EXPERIMENTS.find(name)
+        check_known("experiment", settings.experiment, EXPERIMENTS, f"{source}: ", ELSEWHERE)
+        kind = EXPERIMENTS.find(settings.experiment)
         check_known("preset", settings.preset, kind.presets, f"{source}: ")
-        method, methods = settings.method, kind.methods()
-        if method not in (*METHODS, *methods):
-            raise InputError(f"{source}: unknown method {method!r}{nearest(method, methods)} ({ELSEWHERE})")
-        check_method(method, methods, f"{source}: ")
+        check_method(settings.method, kind.methods(), f"{source}: ", ELSEWHERE)
         return cls(**{**vars(settings), "config": parse(kind.config_class, settings.config, source)})
 
     @classmethod
@@ -78,23 +74,24 @@ def without_places(value: Any) -> Any:
     return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
-def check_method(name: object, known: Iterable[str], where: str = "") -> None:
-    """Check that a method is a known one; one whose entry in the registry names nothing is none, and named so.
+def check_method(name: object, known: Iterable[str], where: str = "", note: str = "") -> None:
+    """Check that a method is a known one; one whose entry in a registry names nothing is none, and named so.
 
     Raises:
-        InputError: see `check_known` and `Registry.find`.
+        InputError: see `check_known` (there is no note on a method that is registered) and `Registry.find`.
     """
-    if isinstance(name, str) and name in METHODS:
-        METHODS.find(name)
-    check_known("method", name, known, where)
+    homes = [one for one in Registry.all if one.kind == "method" and isinstance(name, str) and name in one]
+    for registry in homes:
+        registry.find(str(name))
+    check_known("method", name, known, where, "" if homes else note)
 
 
-def check_known(what: str, name: object, known: Iterable[str], where: str = "") -> None:
+def check_known(what: str, name: object, known: Iterable[str], where: str = "", note: str = "") -> None:
     """Check that a name is a known one.
 
     Raises:
-        InputError: it is not; the message gives the nearest that is.
+        InputError: it is not; the message begins with `where`, gives the nearest that is, and ends with `note`.
     """
     choices = list(known)
     if name not in choices:
-        raise InputError(f"{where}unknown {what} {name!r}{nearest(str(name), choices)}")
+        raise InputError(f"{where}unknown {what} {name!r}{nearest(str(name), choices)}{note}")

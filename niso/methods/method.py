@@ -92,7 +92,7 @@ class Networks(NamedTuple):
         return self._replace(encoder=encoder, confidence=True, visibility=visibility)
 
 
-class Method(ABC):
+class Method(Part, ABC):
     """A way to pre-train networks on observations that unknown transformations relate, and to use them afterwards.
 
     A subclass is one file of `niso.methods` and one line of its registry. It must say which `model` it trains and by
@@ -195,11 +195,6 @@ class Method(ABC):
             return parts_unread("classifier", heads, chosen, config)
         why = f"{chosen} is for maps that commute with an operator, which this method lacks"
         return {"classifier": why} | cls.head_of(config).unread(config)
-
-    @classmethod
-    def unread(cls, config: Any) -> dict[str, str]:
-        """Settings of `settings` that others of this configuration put out of force, and why."""
-        return {}
 
     @abstractmethod
     def build(self, networks: Networks) -> Autoencoding:

@@ -1,7 +1,8 @@
-"""What heads and spectra have in common: a method can have one of several, which a setting names."""
+"""What methods, heads and spectra have in common: a setting names one of several."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -11,6 +12,22 @@ class Part:
 
     reads: ClassVar[frozenset[str]] = frozenset()
     """Settings that it reads and not all others do: names, or groups such as "vector_neurons"."""
+
+    @classmethod
+    def about(cls) -> str:
+        """What it is: the first sentence of its docstring, without what stands in brackets; empty where it has none."""
+        text = re.sub(r"\s*\([^)]*\)", "", " ".join((cls.__doc__ or "").split()))
+        return re.split(r"(?<=\.) ", text)[0].rstrip(".")
+
+    @classmethod
+    def settings(cls) -> frozenset[str]:
+        """Settings of `reads`, and those of parts that it chooses from."""
+        return cls.reads
+
+    @classmethod
+    def available(cls, config: Any) -> bool:
+        """Whether this configuration names everything that it needs."""
+        return True
 
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:

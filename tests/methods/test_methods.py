@@ -466,4 +466,4 @@ def test_settings_of_methods_have_no_groups_where_data_has_none():
 
 def test_a_method_without_words_of_its_own_is_not_taken_for_another(registries):
     METHODS["wordless"], METHODS["told"] = f"{__name__}.Wordless", f"{__name__}.Told"
-    assert METHODS.about("wordless") == "" and METHODS.about("told") == "Maps by chance"
+    assert METHODS.find("wordless").about() == "" and METHODS.find("told").about() == "Maps by chance"

@@ -14,20 +14,20 @@ from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from niso.collective import global_batch
 from niso.errors import InputError
 from niso.experiments import partial_views
-from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch
+from niso.experiments.experiment import PIXELS, Experiment, Own, Phase
 from niso.experiments.head import OF_FROZEN
 from niso.experiments.partial_views import PartialViews
 from niso.experiments.pose import baselines, cases, evaluation, passing, rooms, trajectories
 from niso.experiments.pose.evaluation import Evaluation
-from niso.experiments.pose.losses import CompositionObjective, PoseObjective
+from niso.experiments.pose.losses import PoseObjective
 from niso.experiments.pose.pairs import draw_pairs
 from niso.experiments.pose.predictors import BASELINES
-from niso.experiments.pose.predictors.maps import MapPredictor
+from niso.experiments.pose.predictors.maps import frame_networks, on_maps
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PRESETS, PoseConfig
 from niso.experiments.pose.published import PUBLISHED
@@ -46,7 +46,6 @@ from niso.methods.evaluation.pairs import (
     evaluate_pairs,
 )
 from niso.methods.method import Method, Networks
-from niso.networks.occlusion import PassingOcclusion
 from niso.random import EVALUATION_SEED, check_parts, process
 from niso.results import Curve, Metric, Result
 
@@ -139,22 +138,15 @@ class Pose(Experiment):
             )
         if config.rendered and data_dir is None:
             raise InputError("--rendered mixes rendered clips with other data: give that by --data-dir")
-        self.method: Method | None = None
-        self.predictor: Predictor
-        if self.method_name in METHODS:  # before the data, which may take minutes to prepare
-            self.method = self.make_method(lambda: frame_networks(config))
-            check_batch(self.method, config.training.batch_size, config.training.accumulation)
-            if config.occlusion:
-                check_batch(self.method, config.completion.batch_size, config.completion.accumulation)
-        elif config.confidence != "none":
+        kind = self.kind(self.method_name)
+        self.predictor = kind.build(config).to(self.device)  # before the data, which may take minutes to prepare
+        self.predictor.precision = self.precision
+        self.method, group, share = self.predictor.method, self.predictor.group, kind.room_share(config)
+        if config.confidence != "none" and self.method is None:
             raise InputError(
                 f"--confidence weighs points where coefficients are computed, and {self.method_name} computes none: "
                 "choose a method with an operator"
             )
-        else:
-            self.predictor = BASELINES.find(self.method_name).build(config).to(self.device)
-        group = 1 if self.method is None else self.method.group
-        share = room_share(config, self.method_name)
         check_groups(config, self.method_name, group, share)
         self.frames = open_sequences(config, data_dir, self.device)
         self.split = split(self.frames, config, data_dir or "the rendered clips")
@@ -166,32 +158,18 @@ class Pose(Experiment):
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
-        return (*methods_of(grouped=True, maps=True), *BASELINES)
+        return (*methods_of(grouped=True, maps=True), *BASELINES.found())
 
     @classmethod
-    def available(cls, config: PoseConfig, data_dir: Path | None = None) -> tuple[str, ...]:
-        return tuple(name for name in cls.methods() if name not in BASELINES or BASELINES.find(name).available(config))
-
-    @classmethod
-    def about(cls, method: str) -> str:
-        return BASELINES.about(method) if method in BASELINES else super().about(method)
-
-    @classmethod
-    def reads(cls, method: str) -> frozenset[str]:
-        if method in BASELINES:
-            return BASELINES.find(method).reads
-        of_rooms = {"shared", "shared_clips", "shared_motions", "rooms", "composition"}
-        return super().reads(method) | of_rooms | {"completion", "conv", "mlp", "standardise", "skip", "signed"}
+    def kind(cls, method: str) -> type[Predictor]:
+        """The predictor of a method: nothing else tells methods with maps from baselines."""
+        return BASELINES.find(method) if method in BASELINES else on_maps(METHODS.find(method))
 
     @classmethod
     def unread(cls, config: PoseConfig, method: str, data_dir: Path | None) -> dict[str, str]:
-        unread = super().unread(config, method, data_dir)
-        unread |= OF_FROZEN
+        unread = super().unread(config, method, data_dir) | OF_FROZEN
         unread |= dict.fromkeys(("conv.image_size", "conv.image_channels"), "it is that of the frames, see --size")
-        takes_rooms = room_share(config, method) > 0
-        if method in METHODS and not takes_rooms:
-            nothing = "--shared is 0, and pre-training takes none of these clips"
-            unread |= dict.fromkeys(("shared_clips", "shared_motions", "rooms"), nothing)
+        takes_rooms = cls.kind(method).room_share(config) > 0
         return unread | sources_unread(config, data_dir, takes_rooms) | config.views_unread()
 
     def facts(self) -> dict[str, Any]:
@@ -211,17 +189,9 @@ class Pose(Experiment):
     # Training
 
     def phases(self) -> Iterator[Phase]:
-        config, method = self.config, self.method
-        if method is not None:
-            objective: nn.Module = method.objective()
-            if config.composition:
-                objective = CompositionObjective(objective, method, config.composition)
-            yield Phase("pretrain", objective, self.sampling.pretraining(), config.training)
-            method.after_pretraining(self.sampling.train_pairs, self.seed)
-            if config.occlusion:
-                occlusion = PassingOcclusion(config.occlusion, self.mark, config.skip + 1)
-                yield Phase("completion", method.completion(occlusion), self.sampling.completion(), config.completion)
-            self.predictor = MapPredictor(config, method, self._latents(EXAMPLES)).to(self.device)
+        config = self.config
+        yield from self.predictor.pretraining(self.sampling)
+        self.predictor.complete(self.sampling.train_pairs(EXAMPLES))
         sampler, prepare = self.sampling.head(self._features, self.predictor.feature_size)
         objective = PoseObjective(self.predictor, config.head_group, config.translation_scale)
         yield Phase("head", objective, sampler, config.head, prepare)
@@ -232,14 +202,6 @@ class Pose(Experiment):
     def _features(self, frames: Tensor) -> Tensor:
         with self.precision():
             return self.predictor.features(frames)
-
-    @torch.no_grad()
-    def _latents(self, count: int) -> tuple[Tensor, Tensor]:
-        """Coefficients of random pairs of training frames."""
-        assert self.method is not None
-        self.method.model.eval()
-        first, second = zip(*(map(self.method.encode, pair) for pair in self.sampling.train_pairs(count)), strict=True)
-        return torch.cat(first), torch.cat(second)
 
     # Evaluation
 
@@ -314,23 +276,6 @@ class Pose(Experiment):
         second = (self.frames.lengths[sequence] - 1).clamp_max(skip + 1)
         a, b = (method.encode(self.frames(sequence, frame)) for frame in (torch.zeros_like(second), second))
         return in_ascending_order(method, method.solve(a, b))
-
-
-def room_share(config: PoseConfig, method: str) -> float:
-    """Share of the examples of pre-training in which rooms share motions; 0 of baselines, which pre-train nothing."""
-    if method not in METHODS:
-        return 0.0
-    return float(METHODS.find(method).grouped) if config.shared is None else config.shared
-
-
-def frame_networks(config: PoseConfig) -> Networks:
-    """Untrained networks for frames of the configured size.
-
-    Raises:
-        ValueError: the networks do not fit frames of this size.
-    """
-    networks = Networks.convolutional(config.conv, (config.size, config.size), 3)
-    return networks.for_partial_views(config.confidence, 3)
 
 
 def error_curve(metrics: dict[str, float]) -> Curve:

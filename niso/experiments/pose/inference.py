@@ -8,7 +8,7 @@ write_tum(Path("trajectory.txt"), predicted)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -22,10 +22,8 @@ from niso.data.squares import signed
 from niso.data.video.stream import TimedFrame
 from niso.errors import InputError
 from niso.experiments.pose.evaluation import BATCH
-from niso.experiments.pose.experiment import frame_networks
+from niso.experiments.pose.experiment import Pose
 from niso.experiments.pose.losses import PoseObjective
-from niso.experiments.pose.predictors import BASELINES
-from niso.experiments.pose.predictors.maps import MapPredictor
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.saved import MODEL, is_saved, read_saved
@@ -34,7 +32,6 @@ from niso.files.paths import in_shell
 from niso.files.writing import write_atomically
 from niso.geometry import se3, so3
 from niso.geometry.averaging import averaged
-from niso.methods import METHODS
 from niso.training import checkpoint
 from niso.training.defaults import new_defaults
 from niso.training.processes import make_fabric, network_precision
@@ -101,7 +98,9 @@ def load_reader(path: Path, tune: bool = False) -> PoseReader:
     precision = network_precision(fabric)
     config: PoseConfig = settings.config
     with torch.random.fork_rng(devices=[]), new_defaults():
-        predictor = untrained(config, settings.method, precision)
+        predictor = Pose.kind(settings.method).build(config)
+        predictor.precision, frames = precision, torch.rand(1, 3, config.size, config.size)
+        predictor.complete([(frames, frames)])  # tensors that are fitted to data have the right shapes and no meaning
     fabric.setup_module(predictor)  # its weights on the device and, for 64-true, in float64
     named = {f"model.{name}": tensor for name, tensor in tensors.items()}
     checkpoint.restore_weights(weights, named, PoseObjective(predictor, config.head_group))
@@ -121,23 +120,6 @@ def _of_run(run: Run) -> tuple[Settings, Path, dict[str, Tensor]]:
 def _check_kind(folder: Path, settings: Settings) -> None:
     if settings.experiment != "pose":
         raise InputError(f"{folder} is a run of {settings.experiment}: give one of `niso run pose`")
-
-
-def untrained(
-    config: PoseConfig, name: str, precision: Callable[[], AbstractContextManager[Any]] = nullcontext
-) -> Predictor:
-    """A method's predictor, built without data: tensors that are fitted to data have the right shapes and no meaning.
-
-    Raises:
-        InputError: something that the method is built from is missing.
-    """
-    if name not in METHODS:
-        return BASELINES.find(name).build(config)
-    method = METHODS.find(name)(config, frame_networks(config))
-    with torch.no_grad():
-        first, second = method.encode(torch.rand(2, 3, config.size, config.size)).split(1)
-    method.precision = precision
-    return MapPredictor(config, method, (first, second))
 
 
 @torch.no_grad()

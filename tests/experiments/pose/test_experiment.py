@@ -16,7 +16,6 @@ from niso.experiments.pose.experiment import MAP_SKIPS, Pose
 from niso.experiments.pose.frames import Frames
 from niso.experiments.pose.pairs import Pairs
 from niso.experiments.pose.predictors.constant_motion import ConstantMotion
-from niso.experiments.pose.predictors.maps import MapPredictor
 from niso.experiments.pose.presets import PAPER, PRESETS, RELEASED, PoseConfig
 from niso.experiments.pose.sampling import PairSampling
 from niso.geometry import se3
@@ -451,8 +450,8 @@ def test_without_the_operator_maps_are_orthogonal_and_nothing_more(make):
     assert (experiment.method.model.mask, whole.method.model.mask) == (None, "soft")
     objective, other = (next(one.phases()).objective for one in (experiment, whole))
     assert objective.multiplicity == 0 < other.multiplicity == experiment.config.multiplicity
-    a, b = experiment._latents(3)
     with torch.no_grad():
+        a, b = map(experiment.method.encode, next(experiment.sampling.train_pairs(3)))
         tau = experiment.method.solve(*map(experiment.method.encode, next(experiment.held_out(3))))
     torch.testing.assert_close(tau @ tau.mT, torch.eye(8).expand(3, 8, 8), atol=1e-5, rtol=0)
     assert a.shape == b.shape == (3, 8, 6)
@@ -470,10 +469,12 @@ def test_maps_of_coefficients_are_those_of_frames(make, method):
 
 @pytest.mark.parametrize("complete", [False, True])
 @pytest.mark.parametrize("standardise", [False, True])
-def test_heads_see_maps_as_they_are_or_standardised(make, complete, standardise):
+def test_heads_see_maps_as_they_are_or_standardised(make, monkeypatch, complete, standardise):
     a, b = torch.randn(2, 5, 64, 6, generator=torch.Generator().manual_seed(0))
     experiment = make("niso-no-basis", complete=complete, standardise=standardise)
-    predictor = MapPredictor(experiment.config, experiment.method, (a, b))
+    predictor = experiment.predictor
+    monkeypatch.setattr(experiment.method, "encode", lambda coefficients: coefficients)
+    predictor.complete([(a[:2], b[:2]), (a[2:], b[2:])])
     seen = list[torch.Tensor]()
     predictor.head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     predictor.numbers(a, b)

@@ -22,8 +22,8 @@ from niso.data.video.stream import TimedFrame, open_stream
 from niso.errors import InputError, NisoError
 from niso.experiments.pose import evaluation as pose_evaluation
 from niso.experiments.pose.experiment import Pose
-from niso.experiments.pose.inference import PoseReader, PredictedTrajectory, load_reader, predict, untrained, write_tum
-from niso.experiments.pose.predictors.predictor import Predictor
+from niso.experiments.pose.inference import PoseReader, PredictedTrajectory, load_reader, predict, write_tum
+from niso.experiments.pose.predictors.constant_motion import ConstantMotion
 from niso.experiments.settings import Settings
 from niso.figures.path_views import path_views
 from niso.geometry import se3
@@ -90,7 +90,7 @@ def read_tum(path: Path) -> tuple[list[float], torch.Tensor]:
     return numbers[:, 0].tolist(), se3.pose(roma.unitquat_to_rotmat(numbers[:, 4:]), numbers[:, 1:4])
 
 
-class Oracle(Predictor):
+class Oracle(ConstantMotion):
     """Knows the poses of all frames: the first pixel is the frame's number."""
 
     def __init__(self, poses: torch.Tensor) -> None:
@@ -204,8 +204,9 @@ def test_untrained_predictors_have_the_tensors_of_trained_ones(make, method):
     experiment = make(method)
     list(experiment.phases())
     shapes = {name: value.shape for name, value in experiment.predictor.state_dict().items()}
-    built = untrained(experiment.config, method).state_dict()
-    assert {name: value.shape for name, value in built.items()} == shapes
+    built, frames = Pose.kind(method).build(experiment.config), torch.rand(1, 3, 8, 8)
+    built.complete([(frames, frames)])
+    assert {name: value.shape for name, value in built.state_dict().items()} == shapes
 
 
 @pytest.mark.usefixtures("drawn")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
@@ -13,23 +14,62 @@ from torch import Tensor, nn
 from niso.experiments.pose.presets import PoseConfig
 from niso.geometry import se3
 from niso.linalg import full_precision
+from niso.methods.method import Method
+from niso.methods.part import Part
+from niso.training.loop import Phase
+
+if TYPE_CHECKING:
+    from niso.experiments.pose.sampling import PairSampling
 
 
-class Predictor(nn.Module, ABC):
+class Predictor(Part, nn.Module, ABC):
     """Predicts the pose of the second camera of a pair in the coordinates of the first.
 
-    A subclass predicts offsets from the identity by `numbers`. The paper's loss leaves the sign of translations open,
-    see `niso.experiments.pose.losses.translation_loss`: `orient` chooses it after training.
+    A subclass says how it is built, what is trained before its head, if anything, and which settings it reads: the
+    experiment asks nothing else of a method. It predicts offsets from the identity by `numbers`. The paper's loss
+    leaves the sign of translations open, see `niso.experiments.pose.losses.translation_loss`: `orient` chooses it after
+    training.
     """
 
     orientation: Tensor
     """The sign of translations, a buffer: 1 or −1."""
     feature_size: int | None = None
     """Number of features of a frame, where frozen networks compute them; None where features are not frozen."""
+    method: Method | None = None
+    """The pre-trained method whose maps it reads; None where it reads none."""
+    group: int = 1
+    """Consecutive pairs of pre-training that share a motion."""
+    precision: Callable[[], AbstractContextManager[Any]] = nullcontext
+    """Puts networks in the precision of the run, wherever its method calls them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("orientation", torch.ones(()))
+
+    @classmethod
+    @abstractmethod
+    def build(cls, config: PoseConfig) -> Predictor:
+        """An untrained predictor.
+
+        Raises:
+            InputError: something that it is built from is missing, or settings do not fit each other.
+        """
+
+    @classmethod
+    def room_share(cls, config: PoseConfig) -> float:
+        """Share of the examples of pre-training in which rooms share motions."""
+        return 0.0
+
+    def pretraining(self, sampling: PairSampling) -> Iterator[Phase]:
+        """The phases before that of the head."""
+        yield from ()
+
+    def complete(self, pairs: Iterable[tuple[Tensor, Tensor]]) -> None:
+        """Make what depends on what was pre-trained.
+
+        Args:
+            pairs: batches of both frames of some training pairs, (batch, 3, size, size) each.
+        """
 
     def features(self, frames: Float[Tensor, "batch 3 size size"]) -> Float[Tensor, "batch ..."]:
         """Features of single frames, which `numbers` takes; by default the frames themselves."""
@@ -71,23 +111,6 @@ class Predictor(nn.Module, ABC):
 
 class Baseline(Predictor):
     """A predictor that needs no pre-trained method."""
-
-    reads: ClassVar[frozenset[str]] = frozenset()
-    """Settings that it reads, see `niso.methods.method.Method.reads`."""
-
-    @classmethod
-    @abstractmethod
-    def build(cls, config: PoseConfig) -> Baseline:
-        """An untrained predictor.
-
-        Raises:
-            InputError: something that it is built from is missing.
-        """
-
-    @classmethod
-    def available(cls, config: PoseConfig) -> bool:
-        """Whether the configuration names everything that it needs."""
-        return True
 
 
 @full_precision
