@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from numbers import Real
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args, get_type_hints
 
 import numpy as np
 import torch
@@ -29,8 +30,9 @@ from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, default_for
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.settings import Settings, check_known, check_method
 from niso.fitted import Array, Beside, Fitted, check_dense
-from niso.messages import quiet
+from niso.messages import quiet, to_python
 from niso.runs import runner
+from niso.training.compilation import compiler_left_alone
 from niso.training.defaults import new_defaults
 
 NAME = "the data"
@@ -47,6 +49,7 @@ USUAL = {
     "labels": "label",
 }
 """Other names of settings, as other libraries call them."""
+SPEEDS: tuple[str, ...] = get_args(get_type_hints(Hardware)["speed"])
 NOT_ASKED = ("effort", "in_memory")
 """Settings of a run that follow from what else a call gives."""
 
@@ -81,6 +84,7 @@ def fit(
     preset: str = "quick",
     steps: int | None = None,
     device: str | torch.device | None = None,
+    speed: str = "auto",
     progress: bool = True,
     seed: int = 0,
     out: str | Path | None = None,
@@ -88,8 +92,9 @@ def fit(
 ) -> Fitted:
     """Train an encoder whose latents transform by isometries on pairs of observations.
 
-    It trains in float32, on a CPU by one thread, as `niso run pairs --speed exact` does: the same seed gives the same
-    numbers, bit for bit.
+    As `niso run pairs` does, it first measures what is fastest on this machine where networks are trained for 600 steps
+    or more: precision, threads, compilation. With speed="exact" it trains in float32, on a CPU by one thread, and the
+    same seed gives the same numbers, bit for bit.
 
     Args:
         x, tx: observations and transformed ones, arrays or tensors: images (n, C, H, W) or (n, H, W), volumes
@@ -111,11 +116,14 @@ def fit(
         steps: of the pre-training, instead of the preset's. Where there are labels, the head has steps of its own:
             head={"steps": 100}.
         device: "cpu" or "cuda"; a GPU where there is one by default.
+        speed: "auto", or "exact". What was measured is kept in the user's cache, or in the folder that the environment
+            variable NISO_SPEED_CACHE names; OMP_NUM_THREADS limits the threads. Networks that do not compute in
+            bfloat16, or cannot be compiled, are trained without; all come back uncompiled.
         progress: show a bar on stderr, and what was chosen.
         seed: of everything random. The state of torch's generators is left alone, and so are its defaults, which
             change nothing. Calls from several threads train one after another.
         out: run folder to keep, with report and figures; by default one that is removed. Where a call was interrupted,
-            the same call goes on.
+            the same call goes on, and keeps what was chosen.
         **settings: other settings of `niso run pairs`, e.g. rank=16.
 
     Returns:
@@ -126,6 +134,7 @@ def fit(
         TrainingError: the loss is not finite.
     """
     check_known("preset", preset, PRESETS)
+    check_known("speed", speed, SPEEDS)
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"seed must be a whole number from 0 on, not {seed!r}")
     given = {name: value for name, value in (("transform", transform), ("steps", steps)) if value is not None}
@@ -136,7 +145,6 @@ def fit(
         if values is not None:
             arrays[name] = _numpy(values)
     own = Own.given(encoder, decoder)
-    trainable = {p: p.requires_grad for module in own or () for p in module.parameters()}
     table = make_table(NAME, arrays, config.reading)
     if method is None:
         method = default_for(arrays.keys())
@@ -151,19 +159,20 @@ def fit(
         made.append(Fit(*words, **before))
         return made[0]
 
-    hardware = Hardware(accelerator=_accelerator(device))
+    hardware = Hardware(accelerator=_accelerator(device), speed=cast(Any, speed))
     all_settings = Settings("pairs", preset, config, method, int(seed), hardware=hardware)
-    with _folder(out) as folder, _left_alone(hardware), nullcontext() if progress else quiet():
+    words = to_python() if progress else quiet()
+    with _folder(out) as folder, _left_alone(hardware), _lent(own), words:
         try:
             metrics = runner.run(all_settings, folder, make=make, tune=False, report=out is not None, command=COMMAND)
         except Interrupted:
             if out is None:  # nothing is left that could go on
                 raise KeyboardInterrupt from None
             raise
-        finally:
-            for parameter, requires_grad in trainable.items():  # which the training of a head has frozen
-                parameter.requires_grad_(requires_grad)
     experiment = made[0]
+    if own is None:
+        for module in experiment.method.model.modules():
+            module._compiled_call_impl = None
     experiment.method.precision = nullcontext  # that of the run, of single precision too, cannot be pickled
     run, classifier = None if out is None else folder, experiment.head
     held = {} if classifier is None else {f"{HELD}{name}": tensor for name, tensor in classifier.state_dict().items()}
@@ -320,10 +329,25 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
 
 
 @contextmanager
+def _lent(own: Own | None) -> Iterator[None]:
+    """The user's networks are afterwards compiled, and their parameters trainable, as they were."""
+    parts = [part for network in own or () for part in network.modules()]
+    compiled = {part: part._compiled_call_impl for part in parts}
+    trainable = {parameter: parameter.requires_grad for part in parts for parameter in part.parameters(recurse=False)}
+    try:
+        yield
+    finally:
+        for part, call in compiled.items():
+            part._compiled_call_impl = call
+        for parameter, requires_grad in trainable.items():  # which the training of a head has frozen
+            parameter.requires_grad_(requires_grad)
+
+
+@contextmanager
 def _left_alone(hardware: Hardware) -> Iterator[None]:
-    """Torch's generators, threads, TF32, defaults and current GPU are afterwards as they were; meanwhile small SVDs
-    have one thread, and defaults are those of a new process."""
-    with _ONE_AT_A_TIME:
+    """Torch's generators, threads, TF32, defaults, compiler and current GPU are afterwards as they were; meanwhile
+    defaults are those of a new process, and small SVDs have one thread, or as many as were chosen."""
+    with _ONE_AT_A_TIME, compiler_left_alone():
         threads, rounded = torch.get_num_threads(), None
         with suppress(RuntimeError):  # where the program set it for some convolutions alone, by torch's newer switch
             rounded = torch.backends.cudnn.allow_tf32
@@ -332,7 +356,9 @@ def _left_alone(hardware: Hardware) -> Iterator[None]:
             on_gpu = hardware.accelerator != "cpu" and torch.cuda.is_available()
             forked = torch.random.fork_rng([0] if on_gpu else [])  # by default all GPUs, which would start each of them
             current = torch.cuda.device(0) if on_gpu else nullcontext()  # which a run makes the GPU that it uses
-            with current, forked, new_defaults():
+            with current, forked, new_defaults(), warnings.catch_warnings() if on_gpu else nullcontext():
+                if on_gpu:  # torch's compiler advises to round products of float32 matrices, as niso does not
+                    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
                 yield
         finally:
             torch.set_num_threads(threads)

@@ -9,7 +9,10 @@ from contextlib import contextmanager, redirect_stderr
 from contextvars import ContextVar
 from typing import IO, Any, cast
 
+from niso.errors import in_words_of_python
+
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+_to_python: ContextVar[bool] = ContextVar("to_python", default=False)
 
 
 @contextmanager
@@ -27,10 +30,20 @@ def is_quiet() -> bool:
     return _quiet.get()
 
 
+@contextmanager
+def to_python() -> Iterator[None]:
+    """Lines name arguments where they name flags of the command line."""
+    token = _to_python.set(True)
+    try:
+        yield
+    finally:
+        _to_python.reset(token)
+
+
 def say(line: str) -> None:
     """Print a line on stderr, unless inside `quiet`."""
     if not is_quiet():
-        print(line, file=sys.stderr)
+        print(in_words_of_python(line) if _to_python.get() else line, file=sys.stderr)
 
 
 @contextmanager

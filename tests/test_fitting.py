@@ -32,6 +32,7 @@ from niso.experiments.pairs.networks import check_independence
 from niso.export import export
 from niso.fitting import _accelerator, _left_alone
 from niso.runs import runner
+from niso.training import compilation, speed
 from niso.training.run import Run
 from studies import fit as study
 
@@ -522,6 +523,145 @@ def test_the_generators_and_threads_of_the_program_are_left_alone():
     assert torch.backends.cudnn.allow_tf32
 
 
+class Watching(nn.Linear):
+    """A network that sees how it is trained."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.seen = set()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training and torch.is_grad_enabled():
+            compiled = self._compiled_call_impl is not None
+            self.seen.add((torch.is_autocast_enabled("cpu"), torch.get_num_threads(), compiled))
+        return super().forward(x)
+
+
+@pytest.fixture
+def chosen(monkeypatch):
+    """Makes runs choose such hardware settings; whether they did."""
+    calls = []
+
+    def choose(changes):
+        def choice(objective, sampler, optimisation, hardware, device):
+            calls.append(hardware.speed)
+            return replace(hardware, **changes), {}
+
+        monkeypatch.setattr(runner, "choose", choice)
+        return calls
+
+    return choose
+
+
+def watched(steps=3, out=None, **settings):
+    """A model with a network that watches, and the data."""
+    torch.manual_seed(0)
+    x, tx = shifted()
+    encoder, decoder = Watching(2, 6), nn.Linear(6, 2)
+    few = FEW | {"steps": steps, "out": out} | settings
+    return niso.fit(x, tx, encoder=encoder, decoder=decoder, **few), x
+
+
+def test_the_fastest_way_is_chosen(monkeypatch, capsys, tmp_path):
+    times = {speed.Way(): 1.0, speed.Way("bf16-mixed"): 0.9, speed.Way("bf16-mixed", threads=2): 0.5}
+    monkeypatch.setenv("NISO_SPEED_CACHE", str(tmp_path))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(speed, "cores", lambda: 2)
+    monkeypatch.setattr(speed._Trial, "step", lambda self, way: times.get(way, 1.0))
+    threads = torch.get_num_threads()
+    short, x = watched(steps=5)
+    exact, _ = watched(steps=5, speed="exact")
+    np.testing.assert_array_equal(short.encode(x), exact.encode(x))
+    monkeypatch.setattr(speed, "FEWEST_STEPS", 5)
+    exact, _ = watched(steps=5, speed="exact")
+    np.testing.assert_array_equal(short.encode(x), exact.encode(x))
+    assert exact.method.model.encoder.seen == {(False, 1, False)} and not list(tmp_path.iterdir())
+    fast, _ = watched(steps=5)
+    assert capsys.readouterr().err == "" and torch.get_num_threads() == threads
+    assert (True, 2, False) in fast.method.model.encoder.seen and not torch.is_autocast_enabled("cpu")
+    assert fast.method.model.encoder.weight.dtype == torch.float32
+    assert np.abs(fast.encode(x) - exact.encode(x)).max() > 0
+    weights = [model.method.model.encoder.weight for model in (fast, exact)]
+    torch.testing.assert_close(*weights, rtol=0.01, atol=0.01)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fast)).encode(x), fast.encode(x))
+    again, _ = watched(steps=5, progress=True)
+    said = 'speed: bf16-mixed, eager, 2 threads, 2.0× as fast as 32-true, eager; as measured before; add speed="exact" '
+    assert said in capsys.readouterr().err
+    np.testing.assert_array_equal(again.encode(x), fast.encode(x))
+
+
+class Exacting(nn.Linear):
+    """A network that does not compute in bfloat16: it puts what it has computed into float32."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        z = torch.zeros(*x.shape[:-1], self.out_features)
+        z[torch.arange(len(z))] = super().forward(x)
+        return z
+
+
+def test_networks_that_do_not_take_half_precision_are_trained_without(monkeypatch, capsys):
+    monkeypatch.setattr(speed, "FEWEST_STEPS", 3)
+    monkeypatch.setattr(speed, "cores", lambda: 1)
+    x, tx = shifted()
+    weights = []
+    for asked in ("auto", "exact"):
+        torch.manual_seed(0)
+        encoder = Exacting(2, 6)
+        niso.fit(x, tx, encoder=encoder, decoder=nn.Linear(6, 2), speed=asked, **FEW | {"progress": True})
+        weights.append(encoder.weight)
+    assert torch.equal(*weights)
+    assert capsys.readouterr().err.count("speed: the networks do not compute in bfloat16 (Index put requires") == 1
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_networks_come_back_as_compiled_as_they_were(own, chosen, monkeypatch):
+    compiled = []
+
+    def compile_it(module, **_):
+        compiled.append(module)
+        module._compiled_call_impl = module._call_impl
+
+    monkeypatch.setattr(nn.Module, "compile", compile_it)
+    monkeypatch.setattr(compilation, "draw_as_eager_code", lambda: None)
+    monkeypatch.setattr("niso.training.loop.wrong_gradient", lambda *_: "")
+    chosen({"compile": True})
+    x, tx = shifted()
+    networks = {"encoder": Watching(2, 6), "decoder": nn.Linear(6, 2)} if own else {"architecture": "pointwise"}
+    if own:
+        call = networks["decoder"]._compiled_call_impl = networks["decoder"]._call_impl  # as the program compiled it
+    model = niso.fit(x, tx, kind="points", **networks, label=np.arange(40) % 2, head={"steps": 3}, **FEW)
+    assert model.method.model.encoder in compiled
+    left = {part: part._compiled_call_impl for part in model.method.model.modules()}
+    assert {part for part, impl in left.items() if impl is not None} == ({networks["decoder"]} if own else set())
+    if own:
+        assert (False, 1, True) in networks["encoder"].seen and left[networks["decoder"]] == call
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).encode(x), model.encode(x))
+
+
+def test_a_call_that_goes_on_keeps_what_was_chosen(chosen, monkeypatch, tmp_path):
+    healthy, calls = Watching.forward, []
+
+    def interrupting(self, x):
+        if self.training and torch.is_autocast_enabled("cpu"):
+            calls.append(1)
+            if len(calls) == 2:
+                signal.raise_signal(signal.SIGINT)
+        return healthy(self, x)
+
+    asked = chosen({"precision": "bf16-mixed", "threads": 2})
+    monkeypatch.setattr(Watching, "forward", interrupting)
+    with pytest.raises(Interrupted, match="saved at step 2 of 5"):
+        watched(5, tmp_path / "run")
+    with pytest.raises(InputError, match=r'an unfinished run in which speed is "auto", not "exact": give the same'):
+        watched(5, tmp_path / "run", speed="exact")
+    again, x = watched(5, tmp_path / "run")
+    assert asked == ["auto"]
+    assert {(autocast, threads) for autocast, threads, _ in again.method.model.encoder.seen if autocast} == {(True, 2)}
+    hardware = Run.open(tmp_path / "run").settings["hardware"]
+    assert (hardware["speed"], hardware["precision"], hardware["threads"]) == ("auto", "bf16-mixed", 2)
+    np.testing.assert_array_equal(again.encode(x), watched(5)[0].encode(x))
+
+
 @pytest.mark.parametrize(("accelerator", "devices"), [("cpu", []), ("auto", [0]), ("gpu", [0])])
 def test_only_the_gpu_in_use_has_its_generator_kept(accelerator, devices, monkeypatch):
     kept = []
@@ -723,6 +863,7 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"architecture": "vit"}, "^architecture=vit does not take signals"),
         ({"device": "quantum"}, "device must be cpu or cuda"),
         ({"device": "cuda:1"}, "set CUDA_VISIBLE_DEVICES=1"),
+        ({"speed": "fast"}, r"^unknown speed 'fast'; did you mean auto\?$"),
         ({"rank": "many"}, "niso.fit: rank: Input should be a valid integer"),
         ({"head": {"step": 3}}, "niso.fit: unknown setting 'step'; did you mean steps"),
         (

@@ -70,11 +70,11 @@ def run(
     # one without facts was killed when it began
     again = old is not None and not old.finished and (not old.facts or old.facts.get("command") == command)
     trained = settings_as_asked(old, settings) if old and again else settings
-    fabric = make_fabric(settings.hardware, None if again else lambda: Run.create(out, settings.dump()), tune)
+    fabric = make_fabric(trained.hardware, None if again else lambda: Run.create(out, settings.dump()), tune)
     started = Run.open(out)
     if command and fabric.is_global_zero and not started.facts:
         started.write("facts", {"command": command})
-    return _execute(started, trained, fabric, began, make, report, new=not again)
+    return _execute(started, trained, fabric, began, make, report, new=not again, tune=tune)
 
 
 def resume(path: Path, began: float | None = None) -> dict[str, float]:
@@ -120,15 +120,16 @@ def _execute(
     make: Make | None = None,
     report: bool = True,
     new: bool = False,
+    tune: bool = True,
 ) -> dict[str, float]:
     """Train and evaluate; without `began`, the time when that started, evaluate only. A `new` run that cannot begin
-    leaves no folder."""
+    leaves no folder; `tune` is that of `make_fabric`."""
     with ExitStack() as stack:
         with together():
             if fabric.is_global_zero:
                 stack.enter_context(locked(folder.path))
         try:
-            execution = _Execution(folder, settings, fabric, began)
+            execution = _Execution(folder, settings, fabric, began, tune)
             experiment = execution.build(make)
             objective = execution.train(experiment)
             if not fabric.is_global_zero:
@@ -150,9 +151,9 @@ def _execute(
 class _Execution:
     """A run under way; arguments are those of `_execute`."""
 
-    def __init__(self, folder: Run, settings: Settings, fabric: Fabric, began: float | None) -> None:
+    def __init__(self, folder: Run, settings: Settings, fabric: Fabric, began: float | None, tune: bool) -> None:
         self.folder, self.settings, self.fabric, self.began = folder, settings, fabric, began
-        self.training = began is not None
+        self.training, self.tune = began is not None, tune
         self.before: Mapping[str, float] = folder.facts.get("times", {}) if self.training else {}
         """Seconds of the parts of commands before this one."""
         self.times = Times(began, self.before)
@@ -204,9 +205,10 @@ class _Execution:
             trained |= reached < steps
             self.times.end("data")
             if self.training and self.settings.hardware.speed == "auto" and "speed" not in folder.facts:
-                self.settings, self.fabric = _fastest(folder, self.settings, phase, self.fabric)
+                self.settings, self.fabric = _fastest(folder, self.settings, phase, self.fabric, self.tune)
                 self.times.end("speed")
             settings = self.settings
+            torch.set_num_threads(settings.hardware.threads)
             if begins and (slower := half_slower(phase.objective, settings.hardware, self.fabric)):
                 remedy = f"stop it, and set precision to 32-true in {folder.path / SETTINGS}"
                 say(f"! products in bfloat16 take {slower:.0f} times as long as in float32 on this CPU → {remedy}")
@@ -332,12 +334,12 @@ def _keep(folder: Run, settings: Settings, result: Result, metrics: dict[str, fl
     folder.write("metrics", metrics)
 
 
-def _fastest(folder: Run, settings: Settings, phase: Phase, fabric: Fabric) -> tuple[Settings, Fabric]:
+def _fastest(folder: Run, settings: Settings, phase: Phase, fabric: Fabric, tune: bool) -> tuple[Settings, Fabric]:
     """Settings with the fastest hardware settings, which config.yaml then has, so that a resumption keeps them."""
     hardware, facts = choose(phase.objective, phase.sampler, phase.optimisation, settings.hardware, fabric.device)
     if hardware != settings.hardware:
         settings = replace(settings, hardware=hardware)
-        fabric = make_fabric(hardware)
+        fabric = make_fabric(hardware, tune=tune)
     if fabric.is_global_zero:
         write_atomically(folder.path / SETTINGS, to_yaml(settings.dump()).encode())
         folder.write("facts", {**folder.facts, "speed": facts, **ways(hardware)})

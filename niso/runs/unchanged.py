@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from niso.config import flat
@@ -39,7 +40,7 @@ def settings_as_trained(old: Run) -> Settings:
 
 
 def settings_as_asked(old: Run, asked: Settings) -> Settings:
-    """Settings of a run that is not finished.
+    """Settings of a run that is not finished, on the device that a call asks for. What `--speed auto` chose stays.
 
     Raises:
         InputError: a call asks for others, or as of `settings_as_trained`.
@@ -47,13 +48,15 @@ def settings_as_asked(old: Run, asked: Settings) -> Settings:
     settings = settings_as_trained(old)
     before, now = dict(flat(settings.dump())), dict(flat(asked.dump()))
     for name in sorted(before.keys() | now.keys()):
-        if not name.startswith("hardware.") and before.get(name) != now.get(name):
+        chosen = name.startswith("hardware.") and name != "hardware.speed"
+        if not chosen and before.get(name) != now.get(name):
             was, given = (json.dumps(values.get(name), default=str) for values in (before, now))
+            setting = name.removeprefix("config.").removeprefix("hardware.")
             raise InputError(
-                f"{old.path} holds an unfinished run in which {name.removeprefix('config.')} is {was}, not {given}: "
+                f"{old.path} holds an unfinished run in which {setting} is {was}, not {given}: "
                 "give the same, choose another folder, or remove it first"
             )
-    return settings
+    return replace(settings, hardware=replace(settings.hardware, accelerator=asked.hardware.accelerator))
 
 
 def may_change(experiment: str, setting: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -27,6 +28,8 @@ WAITING = (
     "aten::_linalg_check_errors",  # by which solve, inv and cholesky end
 )
 """Operations that make the host wait for a GPU, which nothing in a CUDA graph may do."""
+CONFIG = "torch._inductor.config"
+"""Torch's settings of its compiler, slow to import."""
 
 
 def trained_networks(objective: nn.Module) -> Iterator[nn.Module]:
@@ -93,6 +96,23 @@ def draw_as_eager_code() -> None:
     from torch._inductor import config  # slow to import
 
     config.fallback_random = True
+
+
+@contextmanager
+def compiler_left_alone() -> Iterator[None]:
+    """What compiling inside sets for the whole process is afterwards as it was, or as in a new process."""
+
+    def settings() -> dict[str, Any]:
+        config = sys.modules.get(CONFIG)
+        return {name: getattr(config, name) for name in new if hasattr(config, name)}
+
+    new: dict[str, Any] = {"fallback_random": False, "custom_should_partition_ops": []}
+    before = new | settings()
+    try:
+        yield
+    finally:
+        for name in settings():
+            setattr(sys.modules[CONFIG], name, before[name])
 
 
 def keep_graphs_whole() -> None:

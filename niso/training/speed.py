@@ -58,6 +58,7 @@ SLOWER = 3.0
 """Times as long as in float32 from which bfloat16 is called a loss."""
 GAIN = 1.1
 """How much faster than float32, eager, one thread another way must be."""
+HALF = "bf16-mixed"
 COMPILING = {"cpu": 600.0, "cuda": 120.0}
 """Seconds that a run must take before compilation, which takes tens of them, is tried. A GPU gains most by it."""
 
@@ -99,7 +100,9 @@ def choose(
     steps = optimisation.steps * optimisation.accumulation
     with _kept(trial.key(ways)) as found:  # of runs side by side, one measures
         before, seconds = set(found["seconds"]), found["seconds"]
-        if not any(seconds.get(str(way)) for way in ways):
+        known = [way for way in ways if seconds.get(str(way))]
+        if not known or not trial.takes(min(known, key=lambda way: seconds[str(way)])):
+            seconds.clear()
             seconds |= trial.compare(ways)
         fitting = [way for way in ways if seconds.get(str(way))]
         eager = min(fitting, key=lambda way: seconds[str(way)])
@@ -118,7 +121,7 @@ def choose(
     if plain in fitting:
         gain = f"{seconds[str(plain)] / seconds[str(best)]:.1f}× as fast as {plain}"
     when = f"measured in {time.monotonic() - began:.0f} s" if new else "as measured before"
-    say(f"speed: {best}" + ("" if best == plain else f", {gain}") + f"; {when}; --speed exact leaves this out")
+    say(f"speed: {best}" + ("" if best == plain else f", {gain}") + f"; {when}; add --speed exact to leave this out")
     facts = {**best._asdict(), "seconds_per_step": seconds, "compilation": found["compilation"], "measured": new}
     return replace(hardware, **best._asdict()), facts
 
@@ -128,7 +131,7 @@ def half_slower(objective: nn.Module, hardware: Hardware, fabric: Fabric) -> flo
 
     CPUs that have no arithmetic in bfloat16 take tens of times as long. A run that chose it elsewhere may go on there.
     """
-    here = fabric.is_global_zero and fabric.device.type == "cpu" and hardware.precision == "bf16-mixed"
+    here = fabric.is_global_zero and fabric.device.type == "cpu" and hardware.precision == HALF
     if not here or not any(True for _ in trained_networks(objective)):
         return 0.0
 
@@ -154,7 +157,7 @@ def _eager(device: torch.device) -> list[Way]:
     allowed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     most = min(cores(), int(allowed) if allowed.isdecimal() and int(allowed) else cores())
     most = most if device.type == "cpu" else 1
-    return [Way(precision, False, n) for n in sorted({1, most}) for precision in ("32-true", "bf16-mixed")]
+    return [Way(precision, False, n) for n in sorted({1, most}) for precision in ("32-true", HALF)]
 
 
 def _compiled(eager: Way, graphs: bool, networks: bool) -> list[Way]:
@@ -188,17 +191,26 @@ class _Trial:
         """Seconds of a step of each; they take turns, so that a busy machine slows all alike.
 
         What is hopeless at first is not tried again, as bfloat16 on CPUs that do not have it; but the first way is,
-        whose first step pays for what all of them need. What a GPU has no memory for is left out.
+        whose first step pays for what all of them need. What a GPU has no memory for is left out, and so is half
+        precision where networks of the user's own do not take it.
 
         Raises:
             OutOfMemoryError: it has too little for all of them.
         """
         seconds, failures = dict[Way, float](), list[torch.OutOfMemoryError]()
+        refused = set[str]()
         for way in ways:
+            if way.precision in refused:
+                continue
             try:
                 seconds[way] = self.step(way)
             except torch.OutOfMemoryError as failure:
                 failures.append(failure.with_traceback(None))  # whose frames hold memory
+            except Exception as failure:  # of many kinds, e.g. assignments to what is float32
+                if way.precision != HALF:
+                    raise
+                refused.add(HALF)
+                say(f"speed: the networks do not compute in bfloat16 ({first_line(failure)})")
         if not seconds:
             raise failures[0]
         first = next(iter(seconds))
@@ -206,6 +218,13 @@ class _Trial:
         rounds = [{way: self.step(way) for way in hopeful} for _ in range(REPEATS)]
         seconds |= {way: min(one[way] for one in rounds) for way in hopeful}
         return {str(way): value for way, value in seconds.items()}
+
+    def takes(self, way: Way) -> bool:
+        """Whether the networks compute this way; they may have other code than others of their name and shapes."""
+        try:
+            return way.precision != HALF or self.step(way) > 0
+        except Exception:  # `compare` says which
+            return False
 
     def compiled(self, way: Way) -> tuple[float, float | None]:
         """Seconds of compilation and of a step; no step where there is no compiler."""
@@ -237,8 +256,11 @@ class _Trial:
 
         Args:
             exact: never in half precision.
+
+        Raises:
+            FloatingPointError: the loss is not finite in half precision.
         """
-        half = way.precision == "bf16-mixed" and not exact
+        half = way.precision == HALF and not exact
         objective, kind, threads = self.objective, self.device.type, torch.get_num_threads()
         torch.set_num_threads(way.threads)
         if way.compile and self.graphs:
@@ -249,6 +271,8 @@ class _Trial:
                 with torch.autocast(kind, torch.bfloat16, enabled=half):
                     loss: Tensor = objective(self.batch, progress)["loss"]
                 loss.backward()
+            if half and not loss.isfinite():
+                raise FloatingPointError("the loss is not finite")
         finally:
             torch.set_num_threads(threads)
 

@@ -1,5 +1,7 @@
 """Compiled code whose gradient is wrong is told from eager code."""
 
+import sys
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -7,10 +9,12 @@ import torch
 from torch import nn
 
 from niso.training.compilation import (
+    CONFIG,
     WAITING,
     allow_uncompiled,
     compile_networks,
     compile_step,
+    compiler_left_alone,
     undo_compilation,
     wrong_gradient,
 )
@@ -225,3 +229,16 @@ def test_what_cannot_be_compiled_in_evaluation_runs_uncompiled(monkeypatch, caps
         torch.testing.assert_close(objective.encoder(x), expected)
     assert fail.call_count == 2
     assert capsys.readouterr().err.count("no compiler): they run uncompiled\n") == 1
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_settings_of_the_compiler_are_left_alone(used, monkeypatch):
+    """Those of a program that uses it, and else those of a new process."""
+    config = SimpleNamespace(fallback_random=used, another=1)
+    monkeypatch.setitem(sys.modules, CONFIG, config)
+    if not used:
+        monkeypatch.delitem(sys.modules, CONFIG)
+    with compiler_left_alone():
+        sys.modules[CONFIG] = config
+        config.fallback_random, config.another = True, 2
+    assert vars(config) == {"fallback_random": used, "another": 2}

@@ -74,7 +74,7 @@ def test_the_fastest_way_is_taken_and_remembered(seconds, capsys, folder):
     assert "bf16-mixed, eager, 2.0× as fast as 32-true, eager" in capsys.readouterr().err
     calls.clear()
     way, facts = chosen(1000)
-    assert (way, calls, facts["measured"]) == (Way("bf16-mixed"), [], False)
+    assert (way, calls, facts["measured"]) == (Way("bf16-mixed"), [Way("bf16-mixed")], False)  # tried once
     next(folder.glob("*.json")).write_text("{")
     assert chosen(1000)[1]["measured"]
     assert chosen(1000, accumulation=2)[1]["measured"]  # another shape
@@ -232,6 +232,38 @@ def test_what_a_gpu_has_no_memory_for_is_left_out(seconds, monkeypatch, capsys):
     short.append("bf16-mixed")
     with pytest.raises(torch.OutOfMemoryError):
         chosen(1000, accumulation=2)
+
+
+def test_networks_may_not_take_half_precision(monkeypatch, capsys, tmp_path):
+    """Also such as others of their name and shapes, which were measured before, do."""
+    monkeypatch.setattr(speed, "GAIN", 0.0)
+    monkeypatch.setattr(speed, "cores", lambda: 1)
+    half = str(Way("bf16-mixed"))
+    assert half in chosen(600)[1]["seconds_per_step"]
+    for mistake in (ValueError, None):
+        monkeypatch.setenv("NISO_SPEED_CACHE", str(tmp_path / str(mistake)))
+        objective = Objective()
+
+        def forward(batch, progress, forward=objective.forward, mistake=mistake):
+            terms = forward(batch, progress)
+            if torch.is_autocast_enabled("cpu"):
+                if mistake:
+                    raise mistake("a float is expected\nand much more")
+                return {"loss": terms["loss"] * math.nan}
+            return terms
+
+        monkeypatch.setattr(objective, "forward", forward)
+        way, facts = chosen(600, objective)
+        assert way == Way() and list(facts["seconds_per_step"]) == [str(Way())]
+        reason = "a float is expected" if mistake else "the loss is not finite"
+        assert f"speed: the networks do not compute in bfloat16 ({reason})\n" in capsys.readouterr().err
+    times = speed._Trial.compare
+    monkeypatch.setattr(speed._Trial, "compare", lambda self, ways: times(self, ways) | {half: 1e-9})
+    monkeypatch.setenv("NISO_SPEED_CACHE", str(tmp_path / "of another"))
+    assert chosen(600)[0] == Way("bf16-mixed")
+    monkeypatch.setattr(speed._Trial, "compare", times)
+    way, facts = chosen(600, objective)
+    assert way == Way() and facts["measured"] and list(facts["seconds_per_step"]) == [str(Way())]
 
 
 def test_without_a_compiler(monkeypatch, capsys):
