@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from niso.config import Hardware, parse
 from niso.data.pairs.table import make_table
 from niso.errors import InputError, Interrupted, first_line, in_words_of_python, nearest
-from niso.experiments.experiment import Own
 from niso.experiments.head import HELD
+from niso.experiments.own import Own
 from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, default_for
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.settings import Settings, check_known, check_method

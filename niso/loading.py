@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from niso.errors import CheckpointError, InputError, first_line, nearest
 from niso.experiments import EXPERIMENTS
-from niso.experiments.experiment import Own
 from niso.experiments.head import trained_head
+from niso.experiments.own import Own
 from niso.experiments.saved import CONFIG, MODEL, is_saved, plain_name, read_saved
 from niso.experiments.settings import Settings
 from niso.files.paths import in_shell

@@ -26,7 +26,7 @@ from niso.config import Hardware
 from niso.data.pairs.scaling import Scaling
 from niso.errors import CheckpointError, InputError, Interrupted
 from niso.experiments.diagnosis import Finding
-from niso.experiments.experiment import Own
+from niso.experiments.own import Own
 from niso.experiments.pairs.experiment import default_for
 from niso.experiments.pairs.networks import check_independence
 from niso.export import export

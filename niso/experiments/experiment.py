@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from niso.config import overlaid
 from niso.errors import InputError
 from niso.experiments.diagnosis import Finding, diagnose
+from niso.experiments.own import Own
 from niso.methods import METHODS
 from niso.methods.method import Method, Networks
 from niso.methods.part import Part
@@ -25,38 +26,6 @@ from niso.training.loop import Phase as Phase
 
 if TYPE_CHECKING:
     from niso.report import Picture
-
-
-class Own(NamedTuple):
-    """The user's own encoder and decoder."""
-
-    encoder: nn.Module
-    decoder: nn.Module
-
-    @classmethod
-    def given(cls, encoder: Any, decoder: Any) -> Own | None:
-        """The user's networks, if any.
-
-        Raises:
-            InputError: they are not two modules.
-        """
-        if (encoder is None) != (decoder is None):
-            raise InputError("encoder and decoder go together: give both")
-        for role, network in (("encoder", encoder), ("decoder", decoder)):
-            if isinstance(network, type):
-                raise InputError(f"{role} is the class {network.__name__}: give an instance, {network.__name__}(…)")
-            if network is not None:
-                check_module(role, network)
-        return None if encoder is None else cls(encoder, decoder)
-
-
-def check_module(name: str, network: Any) -> None:
-    """InputError where this is no module, or one that was not made by torch's own `__init__`."""
-    if not isinstance(network, nn.Module):
-        raise InputError(f"{name} must be a torch.nn.Module, not {type(network).__name__}")
-    if not hasattr(network, "_parameters"):
-        raise InputError(f"{name} is no whole torch.nn.Module: call super().__init__() first in its __init__")
-
 
 PIXELS: dict[str, Any] = {"scaling": {"offset": [127.5], "scale": [127.5]}, "range": [0.0, 255.0]}
 """Scaling of pixels 0 … 255 to −1 … 1, and their range, see `Experiment.facts`."""

@@ -24,7 +24,8 @@ from niso.experiments.descriptors.matching import METRICS, WEIGHTS, Matched, cla
 from niso.experiments.descriptors.model import PointModel, PointObjective
 from niso.experiments.descriptors.presets import PRESETS, DescriptorsConfig
 from niso.experiments.descriptors.surfaces import Example, Seen, base_meshes, distinct, example, seen
-from niso.experiments.experiment import Experiment, Own, Phase
+from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.own import Own
 from niso.files.digests import digest
 from niso.methods.method import Networks
 from niso.networks.mlp import MLP

@@ -22,7 +22,7 @@ from niso.data.evenly import evenly
 from niso.data.squares import signed
 from niso.errors import InputError
 from niso.experiments import partial_views
-from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch
+from niso.experiments.experiment import PIXELS, Experiment, Phase, check_batch
 from niso.experiments.head import ACCURACY_CHANCE, OF_FROZEN, accuracy_chance, frozen_phase, make_head
 from niso.experiments.homnist import classification
 from niso.experiments.homnist.classification import Scores
@@ -30,6 +30,7 @@ from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS, Architect
 from niso.experiments.homnist.published import PUBLISHED
 from niso.experiments.homnist.sampling import DigitSampling, make_occlusion
 from niso.experiments.homnist.split import Part, Split, copied, perturbed_test_digits, split
+from niso.experiments.own import Own
 from niso.experiments.partial_views import PartialViews
 from niso.geometry.action import composes
 from niso.geometry.make import make_action

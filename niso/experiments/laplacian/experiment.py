@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from niso import metrics
 from niso.data.photographs import crops, photographs
 from niso.errors import InputError
-from niso.experiments.experiment import Experiment, Own, Phase
+from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.laplacian.config import LaplacianConfig
+from niso.experiments.own import Own
 from niso.files.digests import digest
 from niso.functional_map import Mask, isometric_map
 from niso.geometry.action import Action

@@ -28,8 +28,9 @@ from niso.data.pairs.split import content
 from niso.data.pairs.table import Kind, Table
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
-from niso.experiments.experiment import Experiment, Own, Phase, check_batch
+from niso.experiments.experiment import Experiment, Phase, check_batch
 from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, frozen_phase, make_head
+from niso.experiments.own import Own
 from niso.experiments.pairs.choice import choose, keep, lacking, said, with_rank
 from niso.experiments.pairs.metrics import METRICS, VALIDATED
 from niso.experiments.pairs.networks import check_independence, import_module_class, make_networks

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from niso.checks import described
 from niso.data.pairs.table import CHANNELS_FIRST, Kind
 from niso.errors import InputError
-from niso.experiments.experiment import Own, check_module
+from niso.experiments.own import Own, check_module
 from niso.experiments.pairs.recipes import Chosen
 from niso.methods.method import Networks
 from niso.networks import ConvConfig, MLPConfig, ViTConfig, ViTDecoder, ViTEncoder, on_grid

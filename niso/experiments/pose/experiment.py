@@ -19,8 +19,9 @@ from torch import Tensor
 from niso.collective import global_batch
 from niso.errors import InputError
 from niso.experiments import partial_views
-from niso.experiments.experiment import PIXELS, Experiment, Own, Phase
+from niso.experiments.experiment import PIXELS, Experiment, Phase
 from niso.experiments.head import OF_FROZEN
+from niso.experiments.own import Own
 from niso.experiments.partial_views import PartialViews
 from niso.experiments.pose import baselines, cases, evaluation, passing, rooms, trajectories
 from niso.experiments.pose.evaluation import Evaluation
