@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from safetensors.torch import save as serialize
 from torch import Tensor, nn
 
 from niso.checks import check_count
@@ -20,12 +19,10 @@ from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
 from niso.data.pairs.scaling import as_tensor
 from niso.data.pairs.units import Units
-from niso.errors import InputError, counted, in_words_of_python, remedy
+from niso.errors import InputError, counted, in_words_of_python
 from niso.experiments.diagnosis import Finding
-from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT, plain_name
-from niso.experiments.settings import Settings, without_places
-from niso.files.folders import whole_folder
-from niso.files.json import write_json
+from niso.experiments.saved import REBUILT, Saved, plain_name, write_saved
+from niso.experiments.settings import Settings
 from niso.files.writing import write_atomically
 from niso.hub import SCHEME, repository
 from niso.hub.card import CARD, card
@@ -335,27 +332,9 @@ class Fitted:
         Raises:
             InputError: the folder holds files, or cannot be written.
         """
-        folder, settings = Path(path).expanduser(), without_places(self.settings.dump())
-        config = {
-            "format": FORMAT,
-            **{key: value for key, value in settings.items() if key not in ("data_dir", "hardware")},
-            "facts": self.facts,
-            "metrics": self.metrics,
-        }
-        named = {plain_name(name): tensor for name, tensor in self.method.model.state_dict().items()}
-        model = {f"{self._head.prefix}{name}": tensor for name, tensor in named.items()}
-        tensors = {
-            name: _halved(tensor) if half and "spectrum" not in name.split(".") else tensor
-            for name, tensor in (model | dict(self._head.tensors)).items()
-        }
-        stored = {name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}
-        content = serialize(stored, metadata={"format": "pt"})
-        try:
-            with whole_folder(folder, "folder") as place:
-                write_json(place / CONFIG, config)
-                write_atomically(place / MODEL, content)
-        except OSError as error:
-            raise InputError(f"cannot write to {folder} ({error.strerror or error}): {remedy(error)}") from error
+        folder, weights = Path(path).expanduser(), self.method.model.state_dict()
+        model = {f"{self._head.prefix}{plain_name(name)}": tensor for name, tensor in weights.items()}
+        write_saved(folder, Saved(self.settings, self.facts, self.metrics, model | dict(self._head.tensors)), half)
         return folder
 
     def push_to_hub(self, name: str, about: str = "", private: bool = False) -> str:
@@ -488,11 +467,3 @@ def check_dense(values: Tensor) -> None:
 def _check_finite(what: str, values: Tensor) -> None:
     if not values.isfinite().all():
         raise ValueError(f"{what} hold NaN or infinite values: repair or remove them")
-
-
-def _halved(tensor: Tensor) -> Tensor:
-    """In half precision, where that can hold the values: the largest must lie in its range."""
-    if not tensor.is_floating_point() or not tensor.numel():
-        return tensor
-    largest, half = tensor.abs().max(), torch.finfo(torch.half)
-    return tensor.half() if largest == 0 or half.smallest_normal <= largest <= half.max else tensor

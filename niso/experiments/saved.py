@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from safetensors.torch import save as serialize
 from torch import Tensor
 
-from niso.errors import CheckpointError, InputError
-from niso.experiments.settings import Settings
-from niso.files.json import nan_for_null, parse_json
+from niso.errors import CheckpointError, InputError, remedy
+from niso.experiments.settings import Settings, without_places
+from niso.files.folders import whole_folder
+from niso.files.json import nan_for_null, parse_json, write_json
+from niso.files.writing import write_atomically
 
 CONFIG, MODEL = "config.json", "model.safetensors"
 """Files of a saved model."""
@@ -76,3 +79,41 @@ def read_saved(folder: Path) -> Saved:
     halves = (torch.float16, torch.bfloat16)
     single = {name: tensor.float() if tensor.dtype in halves else tensor for name, tensor in tensors.items()}
     return Saved(settings, facts, {key: nan_for_null(value) for key, value in metrics.items()}, single)
+
+
+def write_saved(folder: Path, saved: Saved, half: bool = False) -> None:
+    """Inverse of `read_saved`, into a new or empty folder.
+
+    Args:
+        half: store networks in half precision; the spectrum stays as it is.
+
+    Raises:
+        InputError: the folder holds files, or cannot be written.
+    """
+    settings = without_places(saved.settings.dump())
+    config = {
+        "format": FORMAT,
+        **{key: value for key, value in settings.items() if key not in ("data_dir", "hardware")},
+        "facts": saved.facts,
+        "metrics": saved.metrics,
+    }
+    tensors = {
+        name: _halved(tensor) if half and "spectrum" not in name.split(".") else tensor
+        for name, tensor in saved.tensors.items()
+    }
+    stored = {name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}
+    content = serialize(stored, metadata={"format": "pt"})
+    try:
+        with whole_folder(folder, "folder") as place:
+            write_json(place / CONFIG, config)
+            write_atomically(place / MODEL, content)
+    except OSError as error:
+        raise InputError(f"cannot write to {folder} ({error.strerror or error}): {remedy(error)}") from error
+
+
+def _halved(tensor: Tensor) -> Tensor:
+    """In half precision, where that can hold the values: the largest must lie in its range."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return tensor
+    largest, half = tensor.abs().max(), torch.finfo(torch.half)
+    return tensor.half() if largest == 0 or half.smallest_normal <= largest <= half.max else tensor

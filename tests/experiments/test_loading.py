@@ -273,7 +273,7 @@ def test_a_model_that_cannot_be_written_leaves_nothing(fitted, tmp_path, monkeyp
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch, pytest.raises(InputError, match=r"cannot write to .*model .No space left"):
-        patch.setattr("niso.fitted.write_atomically", full)
+        patch.setattr("niso.experiments.saved.write_atomically", full)
         fitted[0].save(tmp_path / "model")
     fitted[0].save(tmp_path / "model")  # the folder is free
 
