@@ -42,7 +42,8 @@ def library(monkeypatch, tmp_path):
 @pytest.fixture(scope="module")
 def fitted():
     x = np.random.default_rng(0).standard_normal((40, 16, 2)).astype(np.float32)
-    return niso.fit(x, np.roll(x, 3, 1), steps=3, rank=4, batch_size=4, evaluation_pairs=8, progress=False)
+    few = {"steps": 3, "rank": 4, "batch_size": 4, "evaluation_pairs": 8, "progress": False}
+    return niso.fit(x, np.roll(x, 3, 1), speed="exact", **few)
 
 
 def test_what_is_pushed_is_loaded_bit_for_bit(library, fitted):
