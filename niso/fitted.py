@@ -6,11 +6,13 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from PIL.Image import Image as Picture
 from torch import Tensor, nn
 
 from niso.checks import check_count
@@ -19,7 +21,7 @@ from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
 from niso.data.pairs.scaling import as_tensor
 from niso.data.pairs.units import Units
-from niso.errors import InputError, counted, in_words_of_python
+from niso.errors import InputError, counted, first_line, in_words_of_python
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import REBUILT, Saved, plain_name, write_saved
 from niso.experiments.settings import Settings
@@ -118,6 +120,18 @@ class Fitted:
         self.units = Units.of(data, hidden)
         """Of observations: how they become what networks take, and which are refused."""
         method.model.eval()
+
+    def to(self, device: str | torch.device) -> Fitted:
+        """Move the model, which computes there from now on; the model itself.
+
+        Raises:
+            InputError: this machine has no such device.
+        """
+        place = find_device(device)
+        self.method.model.to(place)
+        if self.classifier is not None:
+            self.classifier.to(place)
+        return self
 
     @property
     def spectrum(self) -> Spectrum | None:
@@ -439,7 +453,7 @@ class Fitted:
     def _tensor(self, values: Array) -> Tensor:
         tensor = as_tensor(values) if isinstance(values, np.ndarray) else values
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"give a numpy array or a torch tensor, not {type(values).__name__}")
+            raise TypeError(f"give a numpy array or a torch tensor, not {type(values).__name__}{_remedy(values)}")
         if tensor.is_complex():
             raise TypeError(f"values must be real numbers, not of type {tensor.dtype}")
         check_dense(tensor)
@@ -454,6 +468,23 @@ class Fitted:
         return values.to(given.device) if isinstance(given, Tensor) else values.cpu().numpy()
 
 
+def find_device(name: str | torch.device) -> torch.device:
+    """A device of this machine, for a model.
+
+    Raises:
+        InputError: it has no such device.
+    """
+    if not isinstance(name, str | torch.device):
+        raise InputError(f"device must be a name, such as cpu or cuda, or a torch.device, not {type(name).__name__}")
+    try:
+        device = torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"this machine has no device {name} for torch ({first_line(error)}): choose cpu") from error
+    if device.type == "meta":
+        raise InputError("a model on the device meta has no weights: choose cpu or cuda")
+    return device
+
+
 def check_dense(values: Tensor) -> None:
     """ValueError for a tensor whose entries cannot be read one by one."""
     if values.is_meta:
@@ -462,6 +493,26 @@ def check_dense(values: Tensor) -> None:
         raise ValueError("a nested tensor is not read: give observations of one shape")
     if values.layout != torch.strided:
         raise ValueError("a sparse tensor is not read: give its to_dense()")
+
+
+def _remedy(values: Any) -> str:
+    """How to make an array of what is none, where that is obvious."""
+    several = isinstance(values, list | tuple) and len(values) > 0
+    one = values[0] if several else values
+    if isinstance(one, Picture):
+        which = "x" if several else "[x]"
+        array = f"numpy.stack([picture.convert('RGB') for picture in {which}]).transpose(0, 3, 1, 2)"
+        return f": {array} makes one of pictures of the model's size, and Fitted.read reads and resizes files"
+    if isinstance(values, list | tuple):
+        return f": {'torch.stack' if isinstance(one, Tensor) else 'numpy.array'} makes one of it"
+    if isinstance(values, str | PathLike):
+        return ": Fitted.read reads files, and Fitted.features encodes what it gives"
+    if isinstance(values, Observed):
+        return ": give its values, or give it to Fitted.features"
+    for name in ("to_numpy", "toarray"):  # of a table of pandas; of a sparse array of SciPy
+        if hasattr(values, name):
+            return f": give its {name}()"
+    return ": numpy.asarray makes one of it" if hasattr(values, "__array__") else ""
 
 
 def _check_finite(what: str, values: Tensor) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from niso.errors import CheckpointError, InputError, first_line, nearest
+from niso.errors import CheckpointError, InputError, nearest
 from niso.experiments import EXPERIMENTS
 from niso.experiments.head import trained_head
 from niso.experiments.own import Own
 from niso.experiments.saved import CONFIG, MODEL, is_saved, plain_name, read_saved
 from niso.experiments.settings import Settings
 from niso.files.paths import in_shell
-from niso.fitted import Beside, Fitted
+from niso.fitted import Beside, Fitted, find_device
 from niso.hub import SCHEME, bundled, repository
 from niso.methods import METHODS
 from niso.methods.method import Method
@@ -54,19 +54,8 @@ def load(
     own = Own.given(encoder, decoder)
     folder = model_folder(path)
     if is_run(folder):
-        return _of_run(Run.open(folder), own, _device(device))
-    return _of_saved(folder, own, _device(device))
-
-
-def _device(name: str | torch.device) -> torch.device:
-    """A device of this machine, or InputError."""
-    try:
-        device = torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"this machine has no device {name} for torch ({first_line(error)})") from error
-    if device.type == "meta":
-        raise InputError("a model on the device meta has no weights: choose cpu or cuda")
-    return device
+        return _of_run(Run.open(folder), own, find_device(device))
+    return _of_saved(folder, own, find_device(device))
 
 
 def model_folder(path: str | Path) -> Path:

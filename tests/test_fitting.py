@@ -30,6 +30,7 @@ from niso.experiments.own import Own
 from niso.experiments.pairs.experiment import default_for
 from niso.experiments.pairs.networks import check_independence
 from niso.export import export
+from niso.fitted import find_device
 from niso.fitting import _accelerator, _left_alone
 from niso.runs import runner
 from niso.training import compilation, speed
@@ -991,13 +992,70 @@ def test_other_observations_are_refused(fitted):
         model.map(x, None)
     eighths = torch.from_numpy(x.round()).to(torch.float8_e5m2)
     np.testing.assert_array_equal(model.encode(eighths).numpy(), model.encode(eighths.float().numpy()))
-    with pytest.raises(TypeError, match="list"):
-        model.encode(x.tolist())
     with pytest.raises(ValueError, match="at least one observation"):
         model.encode(x[:0])
     for maps in (np.eye(4)[None].repeat(2, 0), np.eye(3)[None], np.eye(4)):
         with pytest.raises(ValueError, match="maps must be"):
             model.transport(x, maps)
+
+
+WRONG = """
+import json
+import numpy as np, torch, niso
+from PIL import Image
+from scipy.sparse import csr_matrix
+from niso.data.pairs.observations import Observed
+
+class Table:
+    def __array__(self, dtype=None, copy=None):
+        return np.zeros((2, 3, 32, 32))
+
+class OfPandas(Table):
+    def to_numpy(self):
+        return np.asarray(self)
+
+model, x = niso.load("photographs"), np.full((2, 3, 32, 32), 100.0)
+a, tau, picture = model.encode(x), model.map(x, x), Image.new("RGB", (32, 32))
+model.classifier = torch.nn.Identity()
+answers = []
+for given in {given}:
+    said = set()
+    for name, *arguments in (
+        *[(name, given) for name in ("encode", "decode", "invariants", "predict", "probabilities")],
+        *(("map", given, x), ("map", x, given), ("solve", given, a), ("solve", a, given)),
+        *(("transport", given, tau), ("transport", x, given), ("find", given, x), ("find", x, given)),
+    ):
+        try:
+            said.add(str(getattr(model, name)(*arguments)))
+        except TypeError as error:
+            said.add(str(error))
+    answers.append(sorted(said))
+print(json.dumps(answers))
+"""
+STACK = "numpy.stack([picture.convert('RGB') for picture in {}]).transpose(0, 3, 1, 2) makes one of pictures of the "
+STACK += "model's size, and Fitted.read reads and resizes files"
+NO_ARRAYS = {
+    "x.tolist()": "list: numpy.array makes one of it",
+    "list(x)": "list: numpy.array makes one of it",
+    "()": "tuple: numpy.array makes one of it",
+    "tuple(torch.zeros(2, 3, 32, 32))": "tuple: torch.stack makes one of it",
+    "picture": f"Image: {STACK.format('[x]')}",
+    "[picture]": f"list: {STACK.format('x')}",
+    "Table()": "Table: numpy.asarray makes one of it",
+    "OfPandas()": "OfPandas: give its to_numpy()",
+    "csr_matrix(np.eye(16))": "csr_matrix: give its toarray()",
+    "'x.npy'": "str: Fitted.read reads files, and Fitted.features encodes what it gives",
+    "Observed(x)": "Observed: give its values, or give it to Fitted.features",
+    "None": "NoneType",
+}
+
+
+def test_what_is_no_array_is_refused_and_the_way_to_one_named(outside):
+    """By all that takes arrays, in each place, without the suite's check of types."""
+    answers = json.loads(outside(WRONG.replace("{given}", f"[{', '.join(NO_ARRAYS)}]")))
+    assert answers == [[f"give a numpy array or a torch tensor, not {words}"] for words in NO_ARRAYS.values()]
+    images = np.stack([picture.convert("RGB") for picture in [Image.new("RGB", (32, 32))]]).transpose(0, 3, 1, 2)
+    assert niso.load("photographs").encode(images).shape == (1, 32, 32)  # as is said
 
 
 NESTED = torch.nested.nested_tensor([torch.zeros(16, 2), torch.zeros(15, 2)], layout=torch.jagged)
@@ -1063,10 +1121,42 @@ def test_maps_that_are_no_isometries_leave_no_invariants(tmp_path):
 
 def test_a_device_that_is_not_there(fitted, tmp_path):
     folder = fitted[0].save(tmp_path / "model")
-    with pytest.raises(InputError, match="this machine has no device nowhere"):
-        niso.load(folder, device="nowhere")
-    with pytest.raises(InputError, match="meta has no weights"):
-        niso.load(folder, device="meta")
+    for use in (partial(niso.load, folder), fitted[0].to):
+        with pytest.raises(InputError, match=r"^this machine has no device nowhere for torch \(.*\): choose cpu$"):
+            use(device="nowhere")
+        with pytest.raises(InputError, match="meta has no weights"):
+            use(device="meta")
+        if not torch.cuda.is_available():
+            with pytest.raises(InputError, match="this machine has no device cuda for torch"):
+                use(device="cuda")
+    for wrong in (None, 1.5):
+        with pytest.raises(InputError, match="device must be a name, such as cpu or cuda, or a"):
+            inspect.unwrap(find_device)(wrong)  # without the suite's check of types
+
+
+def test_a_model_is_moved(fitted):
+    model, x, tx = fitted
+    tau = model.map(x, tx)
+    for device in ("cpu", torch.device("cpu")):
+        assert model.to(device) is model
+    np.testing.assert_array_equal(model.map(x, tx), tau)
+
+
+@pytest.mark.cuda
+def test_a_moved_model_computes_on_the_device(device):
+    x, tx = shifted()
+    few = FEW | {"label": np.arange(40) % 2, "head": {"steps": 3}, "device": "cpu"}
+    model = niso.fit(x, tx, **few)
+    here = model.encode(x), model.probabilities(x), model.transport(x, model.map(x, tx))
+    assert model.to(device) is model
+    tensors = [*model.method.model.parameters(), *model.classifier.parameters(), model.scaled(x)]
+    assert {tensor.device.type for tensor in tensors} == {device.type}
+    there = model.encode(x), model.probabilities(x), model.transport(x, model.map(x, tx))
+    for moved, before in zip(there, here, strict=True):
+        assert isinstance(moved, np.ndarray)
+        np.testing.assert_allclose(moved, before, atol=1e-4)
+    np.testing.assert_array_equal(model.predict(x), np.array(model.classes)[here[1].argmax(1)])
+    assert {tensor.device.type for tensor in model.to("cpu").method.model.parameters()} == {"cpu"}
 
 
 def test_the_study_measures_the_energy_in_fourier_planes():
