@@ -20,17 +20,17 @@ from typing import Any
 from benchmarks import polar, scaling
 from benchmarks.common import machine
 from benchmarks.on_gpu import GRACE, LOST, write
+from benchmarks.steps import PLAIN, Size, Step
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 import niso
-from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
-from niso.objective import IsometryObjective
-from niso.training.compilation import begin_step, compile_networks, compile_step
+from niso.networks import ConvConfig
 from niso.training.environment import CHANGES
+from niso.training.speed import Way
 
 TOLERANCE = 2.0
 """Times the SVD's error that a backend of the polar factor may have at condition 1e3."""
@@ -223,16 +223,6 @@ def choice(results: dict[str, Any], shapes: tuple[tuple[int, ...], ...]) -> dict
 # Whole steps
 
 
-@dataclass(frozen=True)
-class Size:
-    """Networks, rank and batch of an experiment's `paper` preset (the test compares them with it)."""
-
-    conv: ConvConfig | None
-    rank: int
-    batch: int
-    multiplicity: float
-
-
 SIZES = {
     "homnist": Size(ConvConfig(channels=(128, 256)), 32, 16, 0.1),
     "torus": Size(None, 256, 1, 0.1),
@@ -241,62 +231,25 @@ SIZES = {
     ),
     "pose": Size(ConvConfig((144, 144), 3, (64, 128, 256), blocks=4, latent_channels=128), 128, 8, 0.025),
 }
-TORUS_CHANNELS = 258
+"""Of the experiments' `paper` presets, as the test says."""
 
 
 @dataclass(frozen=True)
 class Mode:
     """A way to compute a step."""
 
-    bfloat16: bool = False
+    way: Way = PLAIN
     tf32: bool = False
-    compile: str = ""
-    """Networks or step, to CUDA graphs, as runs on a GPU do."""
 
 
 MODES = {
-    "bf16, step as CUDA graphs": Mode(bfloat16=True, compile="step"),
-    "bf16, networks as CUDA graphs": Mode(bfloat16=True, compile="networks"),
-    "bf16": Mode(bfloat16=True),
+    "bf16, step as CUDA graphs": Mode(Way("bf16-mixed", compile=True, whole_step=True)),
+    "bf16, networks as CUDA graphs": Mode(Way("bf16-mixed", compile=True)),
+    "bf16": Mode(Way("bf16-mixed")),
     "float32": Mode(),
     "TF32": Mode(tf32=True),
 }
 """Those first that tell most, as time may run out."""
-
-
-class Step:
-    """A training step: loss, gradients, AdamW."""
-
-    def __init__(self, size: Size, mode: Mode, device: str, compiler: str) -> None:
-        torch.manual_seed(0)
-        torch.set_float32_matmul_precision("high" if mode.tf32 else "highest")
-        torch.backends.cudnn.allow_tf32 = mode.tf32
-        self.mode, self.device, self.graphs = mode, device, bool(mode.compile) and device == "cuda"
-        conv = size.conv
-        networks = [ConvEncoder(conv), ConvDecoder(conv)] if conv else [nn.Identity(), nn.Identity()]
-        spectrum = niso.LearnedSpectrum(conv.points if conv else size.rank, size.rank)
-        model = niso.NeuralIsometry(*networks, spectrum)
-        self.objective = IsometryObjective(model, 0.5, size.multiplicity).to(device)
-        self.optimizer = torch.optim.AdamW(
-            self.objective.parameters(), lr=5e-4, fused=True, capturable=device == "cuda"
-        )
-        shape = (conv.image_channels, *conv.image_size) if conv else (size.rank, TORUS_CHANNELS)
-        self.pair = tuple(torch.rand(2, size.batch, *shape, device=device))
-        if mode.compile == "networks":
-            compile_networks(self.objective, self.graphs)
-        elif mode.compile and compiler == "inductor":
-            compile_step(self.objective, self.graphs)
-        elif mode.compile:
-            self.objective.compile(backend=compiler)
-
-    def __call__(self) -> None:
-        if self.graphs:
-            begin_step()
-        self.optimizer.zero_grad()
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.mode.bfloat16):
-            loss = self.objective(self.pair, 0.5)["loss"]
-        loss.backward()
-        self.optimizer.step()
 
 
 def smaller(size: Size) -> Size:
@@ -316,13 +269,14 @@ def steps(call: Call, kept: Kept) -> None:
         compile_ahead(call, [name for name in sizes if f"{name}, {next(iter(MODES))}" not in kept.results])
     for mode_name, mode in MODES.items():
         for name, size in sizes.items():
-            if makes_sense(size, mode) and not (call.rehearse and mode.compile and size.conv):  # which would be slow
+            slow = call.rehearse and mode.way.compile and size.conv
+            if makes_sense(size, mode) and not slow:
                 kept.measure(f"{name}, {mode_name}", partial(one_step, size, mode, call.device, compiler, repeats))
 
 
 def makes_sense(size: Size, mode: Mode) -> bool:
     """Whether a step of this size has what the mode is about: networks."""
-    return size.conv is not None or not (mode.compile == "networks" or mode.tf32)
+    return size.conv is not None or not (mode.tf32 or (mode.way.compile and not mode.way.whole_step))
 
 
 def compile_ahead(call: Call, names: list[str]) -> None:
@@ -342,7 +296,7 @@ def compile_ahead(call: Call, names: list[str]) -> None:
 def compiled(device: str, name: str) -> None:
     """Compute steps of an experiment in each mode that is compiled, in this process."""
     for mode in MODES.values():
-        if mode.compile and makes_sense(SIZES[name], mode):
+        if mode.way.compile and makes_sense(SIZES[name], mode):
             one_step(SIZES[name], mode, device, "inductor", 1)
 
 
@@ -351,11 +305,16 @@ def one_step(size: Size, mode: Mode, device: str, compiler: str, repeats: int) -
     kernels that may have been compiled before."""
     on_gpu = device == "cuda"
     torch.compiler.reset()
+    torch.set_float32_matmul_precision("high" if mode.tf32 else "highest")
+    torch.backends.cudnn.allow_tf32 = mode.tf32
     if on_gpu:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
-    step: Callable[[], Any] = Step(size, mode, device, compiler)
+    phase = size.phase(torch.device(device))
+    if mode.way.whole_step and compiler != "inductor":
+        phase.objective.compile(backend=compiler)
+    step = Step(phase, mode.way)
     step()
     if on_gpu:
         torch.cuda.synchronize()
@@ -363,7 +322,7 @@ def one_step(size: Size, mode: Mode, device: str, compiler: str, repeats: int) -
     result["milliseconds"] = milliseconds(step, device, repeats)
     if on_gpu:
         result["peak_mib"] = torch.cuda.max_memory_allocated() / 2**20
-    if not mode.compile:
+    if not mode.way.compile:
         result["floor_milliseconds"] = floor(step, device, repeats)
         result["share_of_floor"] = result["floor_milliseconds"] / result["milliseconds"]
     return result

@@ -12,7 +12,7 @@ from typing import Any
 import tyro
 
 from benchmarks.common import Options, compare, table, write
-from benchmarks.steps import step
+from benchmarks.steps import Step, phase_of
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 from torch import Tensor
@@ -20,6 +20,7 @@ from torch import Tensor
 import niso
 from niso.spectrum.rotation import retract_
 from niso.training.memory import keep_freed_memory
+from niso.training.speed import Way
 
 RANKS = (64, 256)
 CONDITION = 1e6
@@ -116,9 +117,9 @@ def main(options: LaplacianOptions) -> None:
     table(f"Milliseconds, cpu, one thread, float32, condition {CONDITION:.0e}", ("k", *found), rows)
     rows = [(name, *(f"{r['errors'][name]:.0e}" for r in found.values())) for name in found["64"]["errors"]]
     table("Largest error of an entry of the polar factor", ("k", *found), rows)
-    calls, compilation = {case: step(*case.split()) for case in options.steps}, {}
+    calls, compilation = {case: Step(phase_of(*case.split())) for case in options.steps}, {}
     for case in options.compiled:
-        calls[f"{case}, compiled"] = step(*case.split(), compiled=True)
+        calls[f"{case}, compiled"] = Step(phase_of(*case.split()), Way(compile=True, whole_step=True))
         began = time.process_time()
         calls[f"{case}, compiled"]()
         compilation[case] = time.process_time() - began

@@ -13,7 +13,7 @@ from typing import Any
 import tyro
 
 from benchmarks.common import Options, compare, table, write
-from benchmarks.steps import step
+from benchmarks.steps import Step, phase_of
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 
@@ -75,7 +75,7 @@ def main(options: ProductsOptions) -> None:
         found[name] = compare(
             ways(partial(products.product, x, y)) | {"oneDNN": partial(products.by_onednn, x, y)}, options
         )
-    steps = {name: compare(ways(step(*case)), options) for name, case in STEPS.items()}
+    steps = {name: compare(ways(Step(phase_of(*case))), options) for name, case in STEPS.items()}
     title = "Milliseconds, the fastest of many, cpu, one thread, float32"
     rows = [(f"{name}: {' × '.join(map(str, SHAPES[name]))}", *milliseconds(times)) for name, times in found.items()]
     table(title, ("product", "torch", "niso", "oneDNN", "niso, times as fast"), rows)

@@ -9,28 +9,24 @@ Run: python -m benchmarks.profile
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.common import Clock, Options, compare, table, write
 from benchmarks.step import conv_rate, matmul_rate
+from benchmarks.steps import PARTS, Size, Step, operations, phase_of
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
-import niso
-from niso.config import Optimisation
 from niso.data.transformed import related
 from niso.experiments import EXPERIMENTS
 from niso.geometry import ACTIONS
-from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
-from niso.objective import IsometryObjective
+from niso.networks import ConvConfig
+from niso.training.loop import Phase
 from niso.training.memory import keep_freed_memory
-from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
+from niso.training.speed import Way
 
-PARTS = ("data", "encoder", "decoder", "Φ", "map", "losses and the rest", "backward", "optimiser")
 GROUPS = {
     "convolutions": ("conv",),
     "matrix products": ("::mm", "::bmm", "addmm", "baddbmm"),
@@ -43,84 +39,20 @@ PASSES = 4  # an activation is written and read forward, and so is its gradient 
 MOMENTS = 7 * 4  # bytes of AdamW for each weight: weight, two moments, each read and written, and the gradient
 
 
-@dataclass
-class Case:
-    """What is trained."""
-
-    objective: nn.Module
-    sampler: Callable[[int], tuple[Tensor, ...]]
-    optimisation: Optimisation
-    conv: ConvConfig | None = None
+Case = tuple[Phase, ConvConfig | None]
+"""What is trained, and its networks."""
 
 
-def torus(device: torch.device) -> Case:
-    """`niso run torus --preset standard`."""
-    kind = EXPERIMENTS.find("torus")
-    phase = next(iter(kind(kind.presets["standard"], "niso", 0, None, device).phases()))
-    return Case(phase.objective, phase.sampler, phase.optimisation)
-
-
-def convolutional(name: str, preset: str, device: torch.device) -> Case:
+def convolutional(name: str, preset: str, device: torch.device) -> tuple[Phase, ConvConfig]:
     """Networks, rank and batch of a preset, with a table of eigenfunctions. Only homNIST's data is drawn and warped."""
     config = EXPERIMENTS.find(name).presets[preset]
     conv, batch = config.conv, config.training.batch_size
-    spectrum = niso.LearnedSpectrum(conv.points, config.rank, config.eigenvalues)
-    model = niso.NeuralIsometry(ConvEncoder(conv), ConvDecoder(conv), spectrum).to(device)
-    objective = IsometryObjective(model, 0.5, config.multiplicity)
+    phase = Size(conv, config.rank, batch, config.multiplicity).phase(device, config.training)
     if name == "homnist":
         digits = torch.randint(256, (1000, *conv.image_size), dtype=torch.uint8, device=device)
         action = ACTIONS.find(config.action)()
-        return Case(objective, lambda step: related(digits, batch, action), config.training, conv)
-    pair = tuple(torch.rand(2, batch, conv.image_channels, *conv.image_size, device=device))
-    return Case(objective, lambda step: pair, config.training, conv)
-
-
-class Step:
-    """A training step that notes when each part begins and ends."""
-
-    def __init__(self, case: Case, options: Options) -> None:
-        self.case, self.clock, self.number = case, Clock(options.device, options.cpu_time), 0
-        self.optimizer = make_optimizer(case.objective, case.optimisation)
-        self.spectra = spectra(case.objective)
-        model = case.objective.model
-        for part, module in {"encoder": model.encoder, "decoder": model.decoder, "Φ": model.spectrum}.items():
-            module.register_forward_pre_hook(lambda *_: setattr(self, "start", self.clock.now()))
-            module.register_forward_hook(lambda *_, part=part: self.clock.add(part, self.clock.now() - self.start))
-        solve = model._solve
-
-        def timed(*arguments: Any) -> Tensor:
-            start = self.clock.now()
-            tau = solve(*arguments)
-            self.clock.add("map", self.clock.now() - start)
-            return tau
-
-        model._solve = timed
-
-    def __call__(self) -> None:
-        case, clock, times = self.case, self.clock, self.clock.seconds
-        marks = [clock.now()]
-
-        def mark(part: str) -> float:
-            marks.append(clock.now())
-            clock.add(part, marks[-1] - marks[-2])
-            return marks[-1] - marks[-2]
-
-        batch = case.sampler(self.number)
-        mark("data")
-        loss = case.objective(batch, 0.5)["loss"]
-        marks.append(clock.now())
-        inside = sum(times[part][-1] for part in ("encoder", "decoder", "Φ", "map"))
-        clock.add("losses and the rest", marks[-1] - marks[-2] - inside)
-        self.optimizer.zero_grad()
-        loss.backward()
-        mark("backward")
-        set_learning_rates(self.optimizer, case.optimisation, self.number)
-        self.optimizer.step()
-        for spectrum in self.spectra:
-            spectrum.retract_()
-        mark("optimiser")
-        clock.add("step", marks[-1] - marks[0])
-        self.number += 1
+        phase = replace(phase, sampler=lambda _: related(digits, batch, action))
+    return phase, conv
 
 
 def shares(step: Step) -> dict[str, float]:
@@ -129,7 +61,7 @@ def shares(step: Step) -> dict[str, float]:
         step()
     seconds = dict.fromkeys([*GROUPS, "element by element"], 0.0)
     for event in profiler.key_averages():
-        time = event.self_cpu_time_total if step.clock.device == "cpu" else event.self_device_time_total
+        time = event.self_cpu_time_total if step.device.type == "cpu" else event.self_device_time_total
         group = next(
             (g for g, names in GROUPS.items() if any(n in event.key.lower() for n in names)), "element by element"
         )
@@ -146,16 +78,13 @@ def work(step: Step) -> dict[str, float]:
         nonlocal numel
         numel += output.numel() if isinstance(output, Tensor) else 0
 
-    leaves = [m for m in step.case.objective.modules() if not any(True for _ in m.children())]
+    leaves = [m for m in step.phase.objective.modules() if not any(True for _ in m.children())]
     handles = [leaf.register_forward_hook(count) for leaf in leaves]
-    with FlopCounterMode(display=False) as counter:
-        step()
+    arithmetic = operations(step)
     for handle in handles:
         handle.remove()
-    flops = counter.get_flop_counts()["Global"]
-    conv = sum(number for name, number in flops.items() if "conv" in str(name))
-    weights = sum(p.numel() for p in step.case.objective.parameters())
-    return {"conv": conv, "matmul": sum(flops.values()) - conv, "bytes": 4 * PASSES * numel + MOMENTS * weights}
+    weights = sum(p.numel() for p in step.phase.objective.parameters())
+    return {**arithmetic, "bytes": 4 * PASSES * numel + MOMENTS * weights}
 
 
 def bandwidth(options: Options) -> float:
@@ -167,17 +96,13 @@ def bandwidth(options: Options) -> float:
 
 def measure(case: Case, options: Options, rate: dict[str, float]) -> dict[str, Any]:
     """Median seconds of the parts, shares of operations, and the floor."""
-    step = Step(case, options)
-    for _ in range(2):
-        step()
-    step.clock.seconds.clear()
-    for _ in range(options.repeats if case.conv else 5 * options.repeats):
-        step()
-    seconds = step.clock.medians()
+    phase, networks = case
+    step = Step(phase, Way(threads=options.threads[0]), Clock(options.device, options.cpu_time))
+    seconds = step.timed(options.repeats if networks else 5 * options.repeats)
     counted = work(step)
     factory = {"device": options.device, "dtype": torch.float32}
-    images = 2 * case.optimisation.batch_size
-    conv = conv_rate(case.conv, images, options, factory)[1] if case.conv else 1.0
+    images = 2 * phase.optimisation.batch_size
+    conv = conv_rate(networks, images, options, factory)[1] if networks else 1.0
     floor = {
         "arithmetic": counted["conv"] / conv / 1e9 + counted["matmul"] / rate["matmul"] / 1e9,
         "memory": counted["bytes"] / rate["bandwidth"],
@@ -194,7 +119,7 @@ def main(options: Options) -> None:
     factory = {"device": options.device, "dtype": torch.float32}
     rate = {"matmul": matmul_rate(1024, options, factory), "bandwidth": bandwidth(options)}
     device = torch.device(options.device)
-    cases = {"torus 16×16": torus(device)}
+    cases: dict[str, Case] = {"torus 16×16": (phase_of("torus", "standard", device=device), None)}
     cases |= {f"{name} small": convolutional(name, "small", device) for name in ("homnist", "shapes", "pose")}
     results = {name: measure(case, options, rate) for name, case in cases.items()}
     rows = [

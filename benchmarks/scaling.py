@@ -13,14 +13,15 @@ from statistics import median
 from typing import Any
 
 from benchmarks.common import Clock, Options, table, write
+from benchmarks.steps import Size, Step
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 from torch import distributed
 from torch.multiprocessing.spawn import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
-import niso
-from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
+from niso.networks import ConvConfig
+from niso.training.speed import Way
 
 CONV = ConvConfig(channels=(32, 64), blocks=2, stem_channels=32, patch=2)
 """homNIST's `small` networks."""
@@ -53,55 +54,37 @@ class ScalingOptions(Options):
 
 def worker(rank: int, world: int, pairs: int, port: int, options: ScalingOptions, results: Any) -> None:
     """Train in one of `world` processes, each with a GPU of its own where there are any; the first notes its times."""
-    torch.set_num_threads(options.threads[0])
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     on_gpu = options.device == "cuda"
     device = torch.device("cuda", rank) if on_gpu else torch.device("cpu")
     if on_gpu:
         torch.cuda.set_device(device)
     distributed.init_process_group("nccl" if on_gpu else "gloo", rank=rank, world_size=world)
-    torch.manual_seed(0)
-    spectrum = niso.LearnedSpectrum(CONV.points, rank=32)
-    model: torch.nn.Module = Objective(niso.NeuralIsometry(ConvEncoder(CONV), ConvDecoder(CONV), spectrum))
-    model.to(device)
-    module = DistributedDataParallel(model) if world > 1 else model
-    optimizer = torch.optim.AdamW(module.parameters(), fused=True)
-    pair = torch.rand(2, pairs, CONV.image_channels, *CONV.image_size, device=device)
-    gradient = torch.zeros(sum(p.numel() for p in module.parameters()), device=device)
+    step = Step(Size(CONV, 32, pairs).phase(device), Way(threads=options.threads[0]))
+    if world > 1:
+        step.module = DistributedDataParallel(step.module)
+    parameters, spectrum = list(step.module.parameters()), step.spectra[0]
+    gradient = torch.zeros(sum(p.numel() for p in parameters), device=device)
     clock = Clock(options.device, options.cpu_time)
     for _ in range(options.repeats + 2):
         distributed.barrier()
         start = clock.now()
-        module(*pair).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        step()
         clock.add("step", clock.now() - start)
         distributed.barrier()
         start = clock.now()
         distributed.all_reduce(gradient)
         clock.add("all-reduce", clock.now() - start)
-        for parameter in module.parameters():  # without gradients the optimiser would pass over the networks
+        for parameter in parameters:  # without gradients the optimiser would pass over the networks
             parameter.grad = torch.zeros_like(parameter)
         start = clock.now()
         spectrum().eigenfunctions.sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        step.optimizer.step()
         clock.add("fixed", clock.now() - start)
     if rank == 0:
         results.update({name: median(values[2:]) for name, values in clock.seconds.items()})
         results["gradient bytes"] = 4 * gradient.numel()
     distributed.destroy_process_group()
-
-
-class Objective(torch.nn.Module):
-    """The loss of a pair."""
-
-    def __init__(self, model: niso.NeuralIsometry) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: torch.Tensor, tx: torch.Tensor) -> torch.Tensor:
-        return self.model(x, tx).loss()
 
 
 def measure(world: int, pairs: int, options: ScalingOptions) -> dict[str, float]:

@@ -21,13 +21,12 @@ import tyro
 from benchmarks.common import Named, Options, table, write
 from benchmarks.profile import convolutional
 from benchmarks.step import conv_rate
+from benchmarks.steps import Step, operations
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
-from torch.utils.flop_counter import FlopCounterMode
 
 from niso.config import Hardware
 from niso.training import speed
-from niso.training.compilation import compile_networks
 from niso.training.memory import keep_freed_memory
 
 
@@ -61,37 +60,29 @@ def measured(case: str, options: SpeedOptions) -> dict[str, Any]:
     speed.COMPILING = dict.fromkeys(speed.COMPILING, 0.0) if options.compile else speed.COMPILING
     device = torch.device(options.device)
     torch.manual_seed(0)
-    step = convolutional(*case.split(), device)
-    with FlopCounterMode(display=False) as counter:
-        step.objective(step.sampler(0), 0.0)["loss"].backward()
-    step.objective.zero_grad()
-    _, found = speed.choose(step.objective, step.sampler, step.optimisation, Hardware(speed="auto"), device)
-    assert step.conv is not None
-    images, timing = 2 * step.optimisation.batch_size, Options(device=options.device, repeats=options.repeats)
+    phase, conv = convolutional(*case.split(), device)
+    arithmetic = operations(Step(phase))
+    _, found = speed.choose(phase.objective, phase.sampler, phase.optimisation, Hardware(speed="auto"), device)
+    images, timing = 2 * phase.optimisation.batch_size, Options(device=options.device, repeats=options.repeats)
     rates = {
-        precision: conv_rate(step.conv, images, timing, {"device": device, "dtype": dtype})[1]
+        precision: conv_rate(conv, images, timing, {"device": device, "dtype": dtype})[1]
         for precision, dtype in {"32-true": torch.float32, "bf16-mixed": torch.bfloat16}.items()
     }
     return {
         **found,
-        "parameters": sum(parameter.numel() for parameter in step.objective.parameters()),
-        "gflop": counter.get_total_flops() / 1e9,
+        "parameters": sum(parameter.numel() for parameter in phase.objective.parameters()),
+        "gflop": sum(arithmetic.values()) / 1e9,
         "conv_gflop_per_second": rates,
     }
 
 
 def peak_memory(case: str, way: speed.Way, device: str) -> float:
     """GiB that a process takes at most which makes two steps, networks and imports included."""
-    torch.set_num_threads(way.threads)
     if device == "cpu":
         keep_freed_memory()
-    step = convolutional(*case.split(), torch.device(device))
-    if way.compile:
-        compile_networks(step.objective)
+    step = Step(convolutional(*case.split(), torch.device(device))[0], way)
     for _ in range(2):
-        with torch.autocast(device, torch.bfloat16, enabled=way.precision == "bf16-mixed"):
-            loss = step.objective(step.sampler(0), 0.0)["loss"]
-        loss.backward()
+        step()
     if device == "cuda":
         return torch.cuda.max_memory_allocated() / 2**30
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

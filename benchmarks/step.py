@@ -9,20 +9,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from benchmarks.common import Clock, Options, compare, table, write
+from benchmarks.steps import PARTS, Size, Step, operations
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
-import niso
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
-from niso.objective import IsometryObjective
-from niso.training.compilation import compile_networks
 from niso.training.memory import keep_freed_memory
+from niso.training.speed import Way
 
 Shape = tuple[int, int, int, int, int]  # input channels, output channels, kernel side, image height and width
 TORUS_SIDES = (8, 16)
-PARTS = ("encoder", "decoder", "spectral", "backward", "optimizer")
 
 
 @dataclass(frozen=True)
@@ -40,74 +37,15 @@ class StepOptions(Options):
     """Let the C library reuse freed memory (niso.training.memory.keep_freed_memory)."""
 
 
-class Step:
-    """A training step with the time of its parts."""
-
-    def __init__(self, model: niso.NeuralIsometry, pair: tuple[Tensor, Tensor], options: StepOptions) -> None:
-        self.clock = Clock(options.device, options.cpu_time)
-        self.model, self.pair, self.options = IsometryObjective(model, 0.5, 0.1), pair, options
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, weight_decay=1e-4, fused=True)
-        for part in ("encoder", "decoder") if options.compile != "step" else ():
-            network = getattr(model, part)
-            network.register_forward_pre_hook(lambda *_: setattr(self, "start", self.clock.now()))
-            network.register_forward_hook(lambda *_, part=part: self.clock.add(part, self.clock.now() - self.start))
-
-    def __call__(self) -> None:
-        clock, times = self.clock, self.clock.seconds
-        begin = clock.now()
-        with torch.autocast(self.options.device, torch.bfloat16, enabled=self.options.bfloat16):
-            loss = self.model(self.pair, 0.0)["loss"]
-        forward = clock.now()
-        loss.backward()
-        backward = clock.now()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        end = clock.now()
-        if self.options.compile != "step":
-            clock.add("spectral", forward - begin - times["encoder"][-1] - times["decoder"][-1])
-        clock.add("backward", backward - forward)
-        clock.add("optimizer", end - backward)
-        clock.add("step", end - begin)
-
-    def measure(self, repeats: int) -> dict[str, Any]:
-        gflop = self.count() / 1e9  # of the step that is not compiled
-        if self.options.compile == "step":
-            self.model.compile()
-        elif self.options.compile == "networks":
-            compile_networks(self.model)
-        for _ in range(3):
-            self()
-        self.clock.seconds.clear()
-        for _ in range(repeats):
-            self()
-        minimum = min(self.clock.seconds["step"])
-        return {"seconds": self.clock.medians(), "minimum": minimum, "gflop": gflop}
-
-    def count(self) -> int:
-        """Floating-point operations of a step that convolutions and matrix products make."""
-        with FlopCounterMode(display=False) as counter:
-            self()
-        return counter.get_total_flops()
-
-
-def homnist(options: StepOptions) -> Step:
-    """The released homNIST autoencoder on random images."""
-    config = ConvConfig()
-    torch.manual_seed(0)
-    networks = [ConvEncoder(config), ConvDecoder(config)]
-    model = niso.NeuralIsometry(*networks, niso.LearnedSpectrum(config.points, rank=32)).to(options.device)
-    shape = (options.pairs, config.image_channels, *config.image_size)
-    pair = torch.rand(shape, device=options.device), torch.rand(shape, device=options.device)
-    return Step(model, pair, options)
-
-
-def torus(options: StepOptions, side: int, channels: int = 258) -> Step:
-    """The full-rank torus: identity networks, one observation of 86 colour crops and its shift."""
-    torch.manual_seed(0)
-    spectrum = niso.LearnedSpectrum(side**2, rank=side**2)
-    model = niso.NeuralIsometry(nn.Identity(), nn.Identity(), spectrum).to(options.device)
-    x = torch.randn(1, side, side, channels, device=options.device)
-    return Step(model, (x.flatten(1, 2), x.roll((1, 2), (1, 2)).flatten(1, 2)), options)
+def measure(size: Size, options: StepOptions, threads: int, repeats: int) -> dict[str, Any]:
+    """Median seconds of a step and its parts, and the arithmetic of the step that is not compiled."""
+    phase = size.phase(torch.device(options.device))
+    gflop = sum(operations(Step(phase, Way(threads=threads))).values()) / 1e9
+    precision = "bf16-mixed" if options.bfloat16 else "32-true"
+    way = Way(precision, options.compile != "nothing", threads, options.compile == "step")
+    clock = Clock(options.device, options.cpu_time)
+    seconds = Step(phase, way, clock).timed(repeats)
+    return {"seconds": seconds, "minimum": min(clock.seconds["step"]), "gflop": gflop}
 
 
 def convolutions(config: ConvConfig) -> dict[Shape, int]:
@@ -191,11 +129,13 @@ def main(options: StepOptions) -> None:
     for threads in options.threads:
         torch.set_num_threads(threads)
         rate = rates(options)
-        step = homnist(options).measure(options.repeats)
+        step = measure(Size(ConvConfig(), 32, options.pairs), options, threads, options.repeats)
         achieved = step["gflop"] / step["seconds"]["step"]
         step |= {"gflop_per_second": achieved}
         step |= {f"share_of_{kind}": achieved / rate[kind] for kind in ("matmul", "conv")}
-        small = {f"torus {n}×{n}": torus(options, n).measure(10 * options.repeats) for n in TORUS_SIDES}
+        small = {
+            f"torus {n}×{n}": measure(Size(None, n**2, 1), options, threads, 10 * options.repeats) for n in TORUS_SIDES
+        }
         results.append({"threads": threads, "gflop_per_second": rate, "homnist": step, **small})
 
     report(results, f"{options.device}, {'bfloat16' if options.bfloat16 else 'float32'}")

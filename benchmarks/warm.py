@@ -18,7 +18,7 @@ from typing import Any
 import tyro
 
 from benchmarks.common import Options, compare, table, write
-from benchmarks.steps import step
+from benchmarks.steps import Step, phase_of
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 from torch import Tensor
@@ -165,7 +165,7 @@ def moved(matrices: list[Tensor]) -> dict[str, Any]:
 
 def train(case: str, options: WarmOptions) -> tuple[Callable[[], None], dict[str, list[Tensor]]]:
     """Training steps of a case, and the matrices of the last ones, the first of each batch, in float64."""
-    call, seen = step(*case.split()), dict[str, list[Tensor]]()
+    call, seen = Step(phase_of(*case.split())), dict[str, list[Tensor]]()
     for number in range(options.steps):
         if number == options.steps - options.watched:
             seen = {name: [] for name in CALLERS}

@@ -1,4 +1,4 @@
-"""Small versions of benchmarks: Procrustes solves, warm starts, kills. The large ones are in benchmarks/results."""
+"""Small versions of benchmarks: steps, Procrustes solves, warm starts, kills. Large ones are in benchmarks/results."""
 
 import os
 
@@ -6,7 +6,9 @@ import pytest
 import torch
 
 import niso
-from benchmarks import warm
+from benchmarks import common, steps, warm
+from niso.networks import ConvConfig
+from niso.training.speed import Way
 from tools import procrustes
 
 
@@ -20,6 +22,20 @@ def test_a_factor_that_is_not_finite_is_counted(generator, monkeypatch):
     monkeypatch.setattr("niso.polar", lambda m, special: m / m)  # 0 / 0
     found = procrustes.solve(torch.zeros(2, 3, 3), generator, special=False)
     assert found["factors_not_finite"] == found["factors_not_orthogonal"] == found["gradients_not_finite"] == 2
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize("conv", [None, ConvConfig((8, 8), channels=(4,), blocks=1, latent_channels=4)])
+def test_parts_of_a_timed_step_add_up_and_the_model_is_trained(conv, precision):
+    phase = steps.Size(conv, 4, 2).phase(steps.CPU)
+    before = [parameter.clone() for parameter in phase.objective.parameters()]
+    step = steps.Step(phase, Way(precision), common.Clock("cpu"))
+    step.timed(1)
+    seconds = {part: times[0] for part, times in step.clock.seconds.items()}
+    assert sum(seconds[part] for part in steps.PARTS) == pytest.approx(seconds["step"])
+    assert step.number == 1 + steps.WARM
+    after = phase.objective.parameters()
+    assert not any(torch.equal(one, other) for one, other in zip(before, after, strict=True) if one.ndim > 1)
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-5), (torch.float64, 1e-13)])

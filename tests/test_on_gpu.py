@@ -11,7 +11,7 @@ import time
 import pytest
 import torch
 
-from benchmarks import gpu_parts, on_gpu, polar
+from benchmarks import gpu_parts, on_gpu, polar, steps
 from niso.experiments import EXPERIMENTS
 
 pytestmark = pytest.mark.slow
@@ -386,7 +386,7 @@ def test_steps_have_the_sizes_of_the_paper(name):
     preset, size = EXPERIMENTS.find(name).presets["paper"], gpu_parts.SIZES[name]
     assert (preset.training.batch_size, preset.multiplicity) == (size.batch, size.multiplicity)
     if name == "torus":
-        assert (preset.size**2, 3 * preset.images) == (size.rank, gpu_parts.TORUS_CHANNELS)
+        assert (preset.size**2, 3 * preset.images) == (size.rank, steps.TORUS_CHANNELS)
     else:
         assert (preset.conv, preset.rank) == (size.conv, size.rank)
         assert (1, preset.conv.points, preset.rank) in gpu_parts.SHAPES  # Φ
