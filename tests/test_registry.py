@@ -81,3 +81,39 @@ def test_what_a_module_needs_is_its_own_matter(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
         Registry("thing", {"needs": "needs_more.Thing"}).find("needs")
+
+
+def test_what_a_module_needs_may_be_named_like_its_beginning(tmp_path, monkeypatch):
+    (tmp_path / "missing_part.py").write_text("import missing\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="'missing'"):
+        Registry("thing", {"needs": "missing_part.Thing"}).find("needs")
+
+
+def test_what_is_added_is_told_from_what_was_there_whatever_happens_to_that():
+    entries = {"own": "builtins.dict"}
+    things = Registry("thing", entries)
+    entries["later"] = "builtins.list"
+    for _ in range(2):
+        things["own"] = "builtins.set"
+        things["more"] = "builtins.list"
+        assert things.added == {"own", "more"}
+        things.reset()
+        assert dict(things) == {"own": "builtins.dict"}
+
+
+class Described:
+    """First (in brackets). Second."""
+
+
+def test_things_are_described_by_their_first_sentence():
+    things = Registry("thing", {"own": f"{__name__}.Described", "none": f"{__name__}.undescribed"})
+    assert things.about("own") == "First"
+    assert things.about("none") == ""
+
+
+def undescribed(): ...
+
+
+def test_entries_of_nothing_harm_no_other():
+    assert list(THINGS.found()) == ["dumps"]

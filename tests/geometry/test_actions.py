@@ -459,3 +459,32 @@ class Slow(Rotations):
 
     size: int = 8
     band: int = 4
+
+
+class OfOneAlone(Doubling):
+    """Forgets the batch."""
+
+    def act(self, x, t):
+        return super().act(x, t)[:1]
+
+
+class Wordy(Doubling):
+    @classmethod
+    def of(cls, kind, shape):
+        raise ValueError("not\n  for these")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("rotatoin", None, "unknown transform 'rotatoin'; did you mean rotation"),
+        ("mine", OfOneAlone, "mine"),
+        ("mine", Wordy, r"--transform mine does not fit points \(4, 3\): not for these$"),
+    ],
+)
+def test_what_cannot_be_made_is_said_in_one_line(name, kind, message, monkeypatch):
+    if kind:
+        monkeypatch.setitem(ACTIONS, name, f"{__name__}.{kind.__name__}")
+    with pytest.raises(InputError, match=message) as caught:
+        make_action("--transform", name, "points", (4, 3))
+    assert "\n" not in str(caught.value)

@@ -1,6 +1,6 @@
 """Every head in the registry: maps that it is for do not change its scores. A new one is tested by these, too."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -51,3 +51,31 @@ def test_an_entry_that_is_no_head_harms_no_method(monkeypatch):
     assert "bad" not in METHODS.find("niso").heads() and METHODS.find("niso").settings()
     with pytest.raises(InputError, match=r"'bad': niso\.networks\.MLP is no subclass of niso\.methods\.heads"):
         HEADS.find("bad")
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "variant"),
+    [
+        ("vector-neurons", "vector_neurons", "paper"),
+        ("vector-neurons", "vector_neurons", "released"),
+        ("spectral", "spectral_head", None),
+        ("eigenspaces", "eigenspace_head", None),
+    ],
+)
+def test_a_setting_of_a_head_that_is_not_read_changes_nothing_and_any_other_does(name, group, variant):
+    kind, config = HEADS.find(name), ClassifierConfig(classifier=name)
+    if variant:
+        config = replace(config, **{group: replace(getattr(config, group), variant=variant)})
+    unread = {path.partition(".")[2] for path in kind.unread(config)}
+    generator = torch.Generator().manual_seed(0)
+    a, eigenvalues = torch.randn(4, 9, 5, generator=generator), torch.arange(9.0).square()
+
+    def scores(config):
+        torch.manual_seed(0)
+        return kind.make(a, 3, config, eigenvalues if kind.of_operator else None)(a)
+
+    before = scores(config)
+    for name, value in vars(getattr(config, group)).items():
+        if isinstance(value, int | float):
+            changed = replace(getattr(config, group), **{name: value + 1 if isinstance(value, int) else value / 2})
+            assert torch.equal(scores(replace(config, **{group: changed})), before) == (name in unread), name

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from niso.data.pairs.reading import Reading
-from niso.data.pairs.split import content, split
+from niso.data.pairs.split import content, fingerprint, split
 from niso.data.pairs.table import make_table
+from niso.errors import InputError
 from niso.random import EVALUATION_SEED
 
 SHARES = ((0.1, 0.1), (0.2, 0.1), (0.05, 0.3))
@@ -188,3 +189,100 @@ def test_transformations_that_sources_share_are_named():
     assert note == "sources share transformations: those of held-out observations are trained on"
     columns["group"] = number // 2
     assert not split(make_table("DATA", columns, Reading(kind="signals")), 0.1, 0.1).note
+
+
+def views_apart(columns, parts):
+    """Whether no observation, of any view, is in two parts."""
+    seen = [{row.tobytes() for name in ("x", "tx") for row in columns[name][part]} for part in parts[:3]]
+    return not (seen[0] & seen[1] or seen[0] & seen[2] or seen[1] & seen[2])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_parts_of_pairs_that_share_observations_share_none(seed):
+    random = np.random.default_rng(seed)
+    states = random.normal(size=(400, 8)).astype(np.float32)
+    first, second = random.integers(400, size=(2, 500))
+    columns = {"x": states[first], "tx": states[second]}
+    parts = split(make_table("DATA", columns, Reading(kind="signals")), 0.1, 0.1)
+    assert "consecutive rows are held out" in parts.note and views_apart(columns, parts)
+
+
+@pytest.mark.parametrize("sizes", [(13, 1, 1), (1, 14, 1)])
+def test_a_part_of_one_row_is_refused(sizes):
+    with pytest.raises(InputError, match="fewer than two observations of 3 sources are left to validate on"):
+        parts_of(sizes)
+
+
+def test_labels_change_no_split_where_transformations_are_too_few():
+    x, group = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32), np.arange(60) % 3
+    plain = split(make_table("DATA", {"x": x, "group": group}, Reading(kind="signals")), 0.1, 0.1)
+    label = np.zeros(60, int)
+    label[plain.test] = 1
+    columns = {"x": x, "group": group, "label": label}
+    labelled = split(make_table("DATA", columns, Reading(kind="signals")), 0.1, 0.1)
+    assert all(np.array_equal(one, other) for one, other in zip(plain[:3], labelled[:3], strict=True))
+
+
+def test_half_of_the_rows_are_enough_to_train_on():
+    parts, units = parts_of([4] * 8, 0.25, 0.25)
+    assert 2 * len(parts.train) == len(units) and not parts.note
+
+
+def test_held_out_pairs_of_which_one_observation_is_trained_on_are_counted():
+    random = np.random.default_rng(0)
+    x, tx = np.eye(9, dtype=np.float32)[random.integers(9, size=400)], random.random((400, 9), np.float32)
+    columns = {"x": x, "tx": tx, "source": np.arange(40).repeat(10)}
+    note = split(make_table("DATA", columns, Reading(kind="signals")), 0.1, 0.1).note
+    assert note.startswith("40 of 40 held-out pairs have observations")
+
+
+def clips_of(*clips):
+    """Parts of clips, whose frames are given by their numbers, and the clip of each frame."""
+    clip = np.arange(len(clips)).repeat([len(frames) for frames in clips])
+    frames = np.random.default_rng(0).random((1 + max(map(max, clips)), 8, 1), np.float32)
+    table = make_table("DATA", {"x": frames[[number for one in clips for number in one]]}, Reading(kind="signals"))
+    return split(replace(table, clip=clip), 0.2, 0.2), clip
+
+
+def test_clips_of_which_half_is_shared_are_copies():
+    clips = [one for n in range(10, 200, 10) for one in ((n, n + 1, n + 2, n + 3), (n, n + 1, n + 4, n + 5))]
+    parts, clip = clips_of(*clips)
+    assert all({number ^ 1 for number in clip[rows]} == set(clip[rows]) for rows in parts[:3])
+
+
+def test_a_frame_that_very_many_clips_have_makes_no_copies():
+    parts, clip = clips_of(*((0, number) for number in range(1, 61)))
+    assert not parts.note and [len(set(clip[rows])) for rows in parts[:3]] == [36, 12, 12]
+
+
+def test_short_cuts_of_clips_are_copies():
+    clips = [one for n in range(0, 400, 20) for one in (range(n, n + 20), range(n + 4, n + 8))]
+    parts, clip = clips_of(*clips)
+    assert all({number ^ 1 for number in clip[rows]} == set(clip[rows]) for rows in parts[:3])
+
+
+@pytest.mark.parametrize("column", ["group", "label", "source", "clip"])
+def test_a_fingerprint_is_of_parts_and_columns_and_of_no_values(column):
+    x = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    table = make_table("DATA", {"x": x}, Reading(kind="signals"))
+    parts, numbers = split(table, 0.2, 0.2), np.arange(40) % 4
+    changes = [(replace(table, **{column: given}), parts) for given in (numbers, numbers[::-1])]
+    changes += [(table, parts._replace(train=parts.train[1:])), (table, parts._replace(test=parts.validation))]
+    changes += [(make_table("DATA", {"x": x, "tx": x}, Reading(kind="signals")), parts)]
+    changes += [(replace(table, **{other: numbers}), parts) for other in ("group", "clip") if other != column]
+    words = [fingerprint(table, parts), *(fingerprint(*change) for change in changes)]
+    assert len(set(words)) == len(words)
+    assert fingerprint(make_table("DATA", {"x": x + 1}, Reading(kind="signals")), parts) == words[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_part_has_clips_of_all_classes_where_there_are_enough(seed):
+    label = np.random.default_rng(seed).permutation(np.arange(24) % 4)
+    table = make_table("DATA", {"x": np.arange(768.0).reshape(-1, 8)}, Reading(kind="signals"))
+    parts = split(replace(table, clip=np.arange(24).repeat(4), label=label.repeat(4)), 0.1, 0.1)
+    assert all(set(label.repeat(4)[rows]) == set(range(4)) for rows in parts[:3])
+
+
+def test_where_no_source_is_small_enough_the_smallest_is_held_out():
+    parts, units = parts_of((2, 110, 110, 100, 1), 0.4, 0.2)
+    assert [set(units[rows]) for rows in parts[:3]] == [{1, 2}, {0, 4}, {3}]
