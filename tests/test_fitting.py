@@ -1,5 +1,6 @@
 """`niso.fit` on arrays, tensors and data sets: what it learns, and what can be done with it."""
 
+import copy
 import inspect
 import json
 import math
@@ -1162,3 +1163,15 @@ def test_a_moved_model_computes_on_the_device(device):
 def test_the_study_measures_the_energy_in_fourier_planes():
     found = study.fit(study.Options(signals=40, length=8, steps=3), seed=0)
     assert 0 < found["worst"] <= found["mean"] <= 1 and found["seconds"] > 0
+
+
+def test_a_classifier_that_is_trained_on_gives_what_evaluation_gives(fitted):
+    model, x = copy.copy(fitted[0]), fitted[1]
+    size = model.encode(x[:1]).size
+    model.classifier = nn.Sequential(nn.Flatten(), nn.Linear(size, 3), nn.Dropout(0.9))
+    model.classes = ("a", "b", "c")
+    model.classifier.eval()
+    probable = model.probabilities(x)
+    model.classifier.train()
+    np.testing.assert_array_equal(model.probabilities(x), probable)
+    assert model.classifier[2].training

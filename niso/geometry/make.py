@@ -26,6 +26,5 @@ def make_action(flag: str, name: str, kind: str, shape: tuple[int, ...]) -> Tran
         action = registered.of(kind, shape) if hasattr(registered, "of") else registered()
     except (TypeError, ValueError) as error:
         remedy = "" if hasattr(registered, "of") else ": give its class a classmethod of(kind, shape)"
-        problem = " ".join(str(error).split())
-        raise InputError(f"{flag} {name} does not fit {kind} {shape}: {problem}{remedy}") from error
+        raise InputError(f"{flag} {name} does not fit {kind} {shape}: {error}{remedy}") from error
     return check_action(name, action, torch.zeros(2, *shape))

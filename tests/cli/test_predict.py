@@ -76,5 +76,7 @@ def test_labels_may_be_whole_floats_or_missing(niso, tmp_path):
     folder = fitted.save(tmp_path / "model")
     np.savez(tmp_path / "x.npz", x=x, label=fitted.predict(x).astype(float))
     assert "100.0% are of the class" in niso("predict", folder, tmp_path / "x.npz", "-o", tmp_path / "p.npz").out
+    np.savez(tmp_path / "x.npz", x=x, label=fitted.predict(x).astype(str))  # as names of folders are
+    assert "100.0% are of the class" in niso("predict", folder, tmp_path / "x.npz", "-o", tmp_path / "p.npz").out
     np.savez(tmp_path / "x.npz", x=x, label=np.where(label, label, np.nan))
     assert "are of the class" not in niso("predict", folder, tmp_path / "x.npz", "-o", tmp_path / "p.npz").out

@@ -286,3 +286,11 @@ def test_each_part_has_clips_of_all_classes_where_there_are_enough(seed):
 def test_where_no_source_is_small_enough_the_smallest_is_held_out():
     parts, units = parts_of((2, 110, 110, 100, 1), 0.4, 0.2)
     assert [set(units[rows]) for rows in parts[:3]] == [{1, 2}, {0, 4}, {3}]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_few_of_a_class_are_trained_on(count):
+    x, label = np.arange(320.0, dtype=np.float32).reshape(-1, 8), np.zeros(40, int)
+    label[:count] = 1
+    parts = split(make_table("DATA", {"x": x, "label": label}, Reading(kind="signals")), 0.1, 0.1)
+    assert 0 < label[parts.train].sum()

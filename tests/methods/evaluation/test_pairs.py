@@ -183,3 +183,15 @@ def test_an_operator_that_is_a_field_is_drawn_on_a_finer_grid():
     assert operator.drawn_grid == (16, 16) and table.drawn_grid == (SIZE, SIZE)
     assert operator.drawn.eigenfunctions.shape == (256, 5) and operator.spectrum.eigenfunctions.shape == (POINTS, 5)
     assert operator.areas.shape == table.areas.shape == (POINTS,)
+
+
+def test_the_mean_of_relative_errors_is_that_of_all_pairs_also_of_those_without_others():
+    (x, tx, y, ty), *_ = batches(9, wrong=True)
+    x[3:], tx[3:] = x[3:] + 3, tx[3:] + 3
+    metrics = evaluate_pairs(make(), [(x[:3], tx[:3], y[:3], ty[:3]), (x[3:], tx[3:])]).metrics
+    method = make()
+    a, b, c, d = map(method.encode, (x[:3], tx, y[:3], ty[:3]))
+    carried = method.solve(c, d) @ a
+    expected = mean_errors("relative_map_error", carried, b[:3], b)
+    assert metrics["relative_map_error_centred"] == pytest.approx(expected["relative_map_error_centred"], rel=1e-4)
+    assert mean_errors("relative_map_error", carried, b[:3]) != pytest.approx(expected, rel=1e-2)
