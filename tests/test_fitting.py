@@ -24,6 +24,7 @@ from torch.utils.data import DataLoader
 
 import niso
 from niso.config import Hardware
+from niso.data.pairs.sampling.data import BATCH
 from niso.data.pairs.scaling import Scaling
 from niso.errors import CheckpointError, InputError, Interrupted
 from niso.experiments.diagnosis import Finding
@@ -1175,3 +1176,15 @@ def test_a_classifier_that_is_trained_on_gives_what_evaluation_gives(fitted):
     model.classifier.train()
     np.testing.assert_array_equal(model.probabilities(x), probable)
     assert model.classifier[2].training
+
+
+def test_many_maps_are_solved_one_for_each_pair_in_what_was_given_first(fitted):
+    model, x, _ = fitted
+    a, b = (np.resize(model.encode(part), (BATCH + 3, *model.encode(x).shape[1:])) for part in (x, np.roll(x, 3, 1)))
+    maps = model.solve(a, torch.from_numpy(b))
+    assert isinstance(maps, np.ndarray) and len(maps) == len(a)
+    assert isinstance(model.solve(torch.from_numpy(a[:2]), b[:2]), torch.Tensor)
+    np.testing.assert_allclose(maps[-3:], model.solve(a[-3:], b[-3:]), atol=1e-5)
+    for shared in (False, True):
+        with pytest.raises(ValueError, match="as many transformed observations as observations, not 2 and 3"):
+            model.solve(a[:3], b[:2], shared)
