@@ -294,3 +294,10 @@ def test_few_of_a_class_are_trained_on(count):
     label[:count] = 1
     parts = split(make_table("DATA", {"x": x, "label": label}, Reading(kind="signals")), 0.1, 0.1)
     assert 0 < label[parts.train].sum()
+
+
+def test_observations_of_which_one_view_varies_are_not_called_equal():
+    tx = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    table = make_table("DATA", {"x": np.ones_like(tx), "tx": tx}, Reading(kind="signals"))
+    with pytest.raises(InputError, match="fewer than two observations are left to train on that occur in no other"):
+        split(table, 0.1, 0.1)
