@@ -102,18 +102,5 @@ def test_what_is_added_is_told_from_what_was_there_whatever_happens_to_that():
         assert dict(things) == {"own": "builtins.dict"}
 
 
-class Described:
-    """First (in brackets). Second."""
-
-
-def test_things_are_described_by_their_first_sentence():
-    things = Registry("thing", {"own": f"{__name__}.Described", "none": f"{__name__}.undescribed"})
-    assert things.about("own") == "First"
-    assert things.about("none") == ""
-
-
-def undescribed(): ...
-
-
 def test_entries_of_nothing_harm_no_other():
     assert list(THINGS.found()) == ["dumps"]

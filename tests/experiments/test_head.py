@@ -1,11 +1,12 @@
 """The training of a head on frozen networks."""
 
+import pytest
 import torch
 from torch import nn
 
 from niso.experiments.head import HELD, accuracy_chance, frozen_phase, make_head, trained_head
 from niso.methods.config import ClassifierConfig
-from tests.methods.test_rounding import make, observations
+from tests.methods.test_rounding import Alike, make, observations
 
 
 def test_phases_of_frozen_networks_are_read_finely():
@@ -80,11 +81,3 @@ def test_the_classifier_of_weights_is_that_which_they_were_of():
 
 def test_the_accuracy_of_chance_is_that_of_the_most_frequent_label():
     assert accuracy_chance(torch.tensor([2, 0, 2, 2, 1])) == 0.6
-
-
-def test_observations_count_alike_for_the_rounding_error_whatever_their_size(dtype):
-    generator = torch.Generator().manual_seed(0)
-    a = torch.randn(16, 5, 4, generator=generator).to(dtype)
-    sized = a * 2.0 ** torch.randint(-4, 5, (16, 1, 1), generator=generator)  # powers of two are not rounded
-    error, same = (rounding_error(x, x.bfloat16().to(dtype)) for x in (a, sized))
-    assert same == pytest.approx(error, rel=1e-3)

@@ -92,3 +92,11 @@ def test_observations_without_latents_do_not_hide_the_others():
     a = torch.randn(8, 5, 4, generator=torch.Generator().manual_seed(0))
     a[0] = 0
     assert 0 < rounding_error(a, a.bfloat16().float()) < ROUNDED
+
+
+def test_observations_count_alike_for_the_rounding_error_whatever_their_size(dtype):
+    generator = torch.Generator().manual_seed(0)
+    a = torch.randn(16, 5, 4, generator=generator).to(dtype)
+    sized = a * 2.0 ** torch.randint(-4, 5, (16, 1, 1), generator=generator)  # powers of two are not rounded
+    error, same = (rounding_error(x, x.bfloat16().to(dtype)) for x in (a, sized))
+    assert same == pytest.approx(error, rel=1e-3)

@@ -48,3 +48,17 @@ def test_singular_values_of_coefficients(dtype):
     assert curve["x"] == [1, 2, 3, 4, 5, 6]
     assert curve["count"] == [7] * 6
     assert singular_values(torch.zeros(3, 4, 2, dtype=dtype))["y"] == [0, 0]
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_what_is_said_of_latents_depends_on_their_size_as_it_should(scale, dtype):
+    generator = torch.Generator().manual_seed(0)
+    a, sizes = torch.randn(50, 6, 5, generator=generator, dtype=dtype), torch.rand(50, 1, 1, generator=generator) + 0.5
+    found, scaled, uneven = latent_metrics(a), latent_metrics(scale * a), latent_metrics(sizes.to(dtype) * a)
+    assert scaled.pop("latent_spread") == pytest.approx(scale * found.pop("latent_spread"), rel=1e-5)
+    assert scaled == pytest.approx(found, rel=1e-4)
+    assert uneven["invariants_rank"] == pytest.approx(found["invariants_rank"], rel=1e-4)
+
+
+def test_latents_that_are_zero_have_no_rank_and_nothing_in_common():
+    assert set(latent_metrics(torch.zeros(3, 6, 5)).values()) == {0}

@@ -161,30 +161,6 @@ def test_the_mean_of_centred_errors_may_be_over_more_observations(dtype):
     assert "error_centred" in mean_errors("error", moved[:1], b[:1], everything)
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-def test_what_is_said_of_latents_depends_on_their_size_as_it_should(scale, dtype):
-    generator = torch.Generator().manual_seed(0)
-    a, sizes = torch.randn(50, 6, 5, generator=generator, dtype=dtype), torch.rand(50, 1, 1, generator=generator) + 0.5
-    found, scaled, uneven = latent_metrics(a), latent_metrics(scale * a), latent_metrics(sizes.to(dtype) * a)
-    assert scaled.pop("latent_spread") == pytest.approx(scale * found.pop("latent_spread"), rel=1e-5)
-    assert scaled == pytest.approx(found, rel=1e-4)
-    assert uneven["invariants_rank"] == pytest.approx(found["invariants_rank"], rel=1e-4)
-
-
-def test_latents_that_are_zero_have_no_rank_and_nothing_in_common():
-    assert set(latent_metrics(torch.zeros(3, 6, 5)).values()) == {0}
-
-
-def test_an_operator_that_is_a_field_is_drawn_on_a_finer_grid():
-    method = METHODS.find("niso")(
-        MethodConfig(rank=5, spectrum="field"), Networks(nn.Identity(), nn.Identity(), (SIZE, SIZE), CHANNELS)
-    )
-    operator, table = learned_operator(method), learned_operator(make())
-    assert operator.drawn_grid == (16, 16) and table.drawn_grid == (SIZE, SIZE)
-    assert operator.drawn.eigenfunctions.shape == (256, 5) and operator.spectrum.eigenfunctions.shape == (POINTS, 5)
-    assert operator.areas.shape == table.areas.shape == (POINTS,)
-
-
 def test_the_mean_of_relative_errors_is_that_of_all_pairs_also_of_those_without_others():
     (x, tx, y, ty), *_ = batches(9, wrong=True)
     x[3:], tx[3:] = x[3:] + 3, tx[3:] + 3
