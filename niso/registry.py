@@ -1,14 +1,20 @@
-"""Registries: names and where they are. Whatever has a name is imported when it is asked for."""
+"""Registries: names and where they are. Whatever has a name is imported when it is asked for.
+
+An installed package adds its own by an entry point (of Python packaging) in the group that is named after the
+registry's module: `least-squares = "my_package.methods:LeastSquares"` in the group "niso.methods".
+"""
 
 from __future__ import annotations
 
 from collections import UserDict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from niso.errors import InputError, nearest
+from niso.messages import say
 
 T = TypeVar("T")
 
@@ -20,14 +26,24 @@ class Registry(UserDict[str, str], Generic[T]):
         kind: what they are, for messages.
         entries: e.g. {"niso": "niso.methods.isometry.Isometry"}.
         base: full name of the class that all are subclasses of; None where they are of no common one.
+        group: of entry points by which installed packages add theirs; None where they cannot.
     """
 
     all: ClassVar[list[Registry[Any]]] = []
     """Every registry whose module is imported."""
 
-    def __init__(self, kind: str, entries: Mapping[str, str], base: str | None = None) -> None:
-        self.kind, self._own, self._base = kind, dict(entries), base
-        super().__init__(entries)
+    def __init__(
+        self, kind: str, entries: Mapping[str, str], base: str | None = None, group: str | None = None
+    ) -> None:
+        self.kind, self._own, self._base, self.group = kind, dict(entries), base, group
+        for point in _installed().select(group=group) if group else ():
+            if point.name in entries:
+                say(
+                    f"! the {kind} {point.name!r} of an installed package ({point.value}) is left out: niso has its own"
+                )
+            else:
+                self._own[point.name] = point.value.replace(":", ".")
+        super().__init__(self._own)
         self.all.append(self)
 
     def __setitem__(self, name: str, where: object) -> None:
@@ -59,7 +75,8 @@ class Registry(UserDict[str, str], Generic[T]):
 
     @property
     def added(self) -> frozenset[str]:
-        """Names that a program has added or given another meaning: other processes do not know these."""
+        """Names that a program has added or given another meaning: other processes do not know these, as they do those
+        of installed packages."""
         return frozenset(name for name, where in self.items() if self._own.get(name) != where)
 
     def reset(self) -> None:
@@ -95,3 +112,11 @@ class Registry(UserDict[str, str], Generic[T]):
             with suppress(InputError):
                 found[name] = self.find(name)
         return found
+
+
+@cache
+def _installed() -> Any:
+    """Entry points of installed packages. Nothing of theirs is imported."""
+    from importlib.metadata import entry_points  # slow to import
+
+    return entry_points()

@@ -1,8 +1,14 @@
 """Registries: names, and what happens where an entry is wrong."""
 
+import os
+import subprocess
+import sys
+from importlib import import_module
+
 import pytest
 
 from niso.errors import InputError
+from niso.methods import METHODS
 from niso.registry import Registry
 
 THINGS: Registry[object] = Registry(
@@ -104,3 +110,25 @@ def test_what_is_added_is_told_from_what_was_there_whatever_happens_to_that():
 
 def test_entries_of_nothing_harm_no_other():
     assert list(THINGS.found()) == ["dumps"]
+
+
+def test_installed_packages_register_parts_and_replace_none(tmp_path):
+    """Nothing of theirs is imported before it is asked for; niso's own processes know them, too."""
+    metadata = tmp_path / "parts-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: parts\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[niso.methods]\nmine = parts:Mine\nnft = parts:Other\n")
+    program = "from niso.methods import METHODS; print(METHODS['mine'], METHODS['nft'], sorted(METHODS.added))"
+    places = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": places}
+    )
+    assert done.stdout.split() == ["parts.Mine", METHODS["nft"], "[]"]
+    assert done.stderr == "! the method 'nft' of an installed package (parts:Other) is left out: niso has its own\n"
+
+
+def test_the_group_of_entry_points_is_the_module_of_the_registry():
+    grouped = [registry for registry in Registry.all if registry.group is not None]
+    assert any(registry is METHODS for registry in grouped)
+    for registry in grouped:
+        assert any(value is registry for value in vars(import_module(registry.group)).values())

@@ -45,4 +45,5 @@ EXPERIMENTS = Experiments(
         "pairs": "niso.experiments.pairs.experiment.Pairs",
     },
     base="niso.experiments.experiment.Experiment",
+    group=__name__,
 )

@@ -22,4 +22,5 @@ ACTIONS: Registry[type[Transformations]] = Registry(
         "turn": "niso.geometry.turns.Turns",
         "mobius": "niso.geometry.mobius.MobiusTransformations",
     },
+    group=__name__,
 )

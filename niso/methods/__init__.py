@@ -30,6 +30,7 @@ METHODS: Registry[type[Method]] = Registry(
         "autoencoder": "niso.methods.autoencoder.Reconstruction",
     },
     base="niso.methods.method.Method",
+    group=__name__,
 )
 
 

@@ -20,6 +20,7 @@ DIGITS: Registry[Callable[..., Digits]] = Registry(
         "mnist": "niso.data.digits.mnist.mnist",
         "embedded": "niso.data.digits.mnist.embedded",
     },
+    group=__name__,
 )
 """Functions of the user's folder, or of nothing where a data set needs none."""
 

@@ -18,5 +18,6 @@ READERS: Registry[type[Reader]] = Registry(
         "pictures": "niso.data.pairs.pictures.PictureReader",
     },
     base="niso.data.pairs.reader.Reader",
+    group=__name__,
 )
 """In the order in which they are asked whether a path is theirs."""

@@ -17,5 +17,6 @@ HEADS: Registry[type[Head]] = Registry(
         "eigenspaces": "niso.methods.heads.eigenspaces.Eigenspaces",
     },
     base="niso.methods.heads.head.Head",
+    group=__name__,
 )
 """The first is for every method: it takes the place of one that a method cannot have."""

@@ -16,4 +16,5 @@ SPECTRA: Registry[type[Parametrisation]] = Registry(
         "field": "niso.methods.spectra.field.Field",
     },
     base="niso.methods.spectra.parametrisation.Parametrisation",
+    group=__name__,
 )

@@ -18,4 +18,5 @@ BASELINES: Registry[type[Baseline]] = Registry(
         "constant-motion": "niso.experiments.pose.predictors.constant_motion.ConstantMotion",
     },
     base="niso.experiments.pose.predictors.predictor.Baseline",
+    group=__name__,
 )
