@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from niso.errors import InputError
 from niso.experiments.experiment import check_batch
 from niso.experiments.pose.losses import CompositionObjective
-from niso.experiments.pose.predictors.predictor import Predictor
+from niso.experiments.pose.predictors.predictor import Predictor, Pretraining
 from niso.experiments.pose.presets import PoseConfig
-from niso.experiments.pose.sampling import PairSampling
 from niso.geometry import se3
 from niso.methods.method import Method, Networks
 from niso.networks import MLP
@@ -73,7 +72,7 @@ class MapPredictor(Predictor):
     def room_share(cls, config: PoseConfig) -> float:
         return float(cls.kind.grouped) if config.shared is None else config.shared
 
-    def pretraining(self, sampling: PairSampling) -> Iterator[Phase]:
+    def pretraining(self, sampling: Pretraining) -> Iterator[Phase]:
         config, method = self.config, self.method
         objective: nn.Module = method.objective()
         if config.composition:

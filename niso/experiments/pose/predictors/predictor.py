@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -16,10 +16,23 @@ from niso.geometry import se3
 from niso.linalg import full_precision
 from niso.methods.method import Method
 from niso.methods.part import Part
-from niso.training.loop import Phase
+from niso.training.loop import Phase, Sampler
 
-if TYPE_CHECKING:
-    from niso.experiments.pose.sampling import PairSampling
+
+@runtime_checkable
+class Pretraining(Protocol):
+    """What predictors are pre-trained on, see `niso.experiments.pose.sampling.PairSampling`."""
+
+    seed: int
+
+    def pretraining(self) -> Sampler:
+        """Random pairs of frames."""
+
+    def completion(self) -> Sampler:
+        """Random frames, to be covered."""
+
+    def train_pairs(self, count: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Batches of so many random pairs."""
 
 
 class Predictor(Part, nn.Module, ABC):
@@ -60,7 +73,7 @@ class Predictor(Part, nn.Module, ABC):
         """Share of the examples of pre-training in which rooms share motions."""
         return 0.0
 
-    def pretraining(self, sampling: PairSampling) -> Iterator[Phase]:
+    def pretraining(self, sampling: Pretraining) -> Iterator[Phase]:
         """The phases before that of the head."""
         yield from ()
 
