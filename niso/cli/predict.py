@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tyro.conf import Positional, arg
 
 from niso.cli.options import OBSERVED, Command, ModelName, check_observed
-from niso.errors import InputError, counted
+from niso.errors import InputError, counted, some_of
 from niso.files.paths import check_place
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ class Options(Command):
 
     The .npz file holds `predicted` (n,), the most probable label of each, `probabilities` (n, classes) and `classes`,
     the labels that these are of; `names` of pictures, and of frames, CLIP/NUMBER; `label`, where DATA has it or is
-    pictures or videos in folders of classes. Then the share that is predicted right is printed, too.
+    pictures or videos in folders of classes. Then the share that is predicted right of those whose class the model
+    knows is printed, too.
     """
 
     examples: ClassVar[dict[str, str]] = {
@@ -64,21 +65,43 @@ class Options(Command):
             arrays["label"] = observed.label
         write_arrays(self.out, arrays)
         _print(observed, arrays["predicted"], probabilities)
+        if observed.label is not None:
+            print(_compared(observed.label.tolist(), arrays["predicted"].tolist(), fitted.classes))
         print(f"{counted(len(probabilities), 'observation')} in {self.out}")
 
 
 def _print(observed: Observed, predicted: np.ndarray, probabilities: np.ndarray) -> None:
-    """The classes of the first observations, and how many are right where that is known."""
-    import numpy as np
-
-    from niso.data.pairs.table import integers
-
+    """The classes of the first observations."""
     for row, (label, most) in enumerate(zip(predicted[:PRINTED], probabilities.max(1), strict=False)):
         print(f"{observed.names[row] if observed.names else row}: {label} ({most:.3f})")
     if len(predicted) > PRINTED:
         print(f"… and {len(predicted) - PRINTED:,} more")
-    with suppress(InputError):  # some have no label
-        if observed.label is not None:
-            numbers, given = integers("DATA", "label", np.asarray(observed.label))
-            right = sum(str(label) == str(given[number]) for label, number in zip(predicted, numbers, strict=True))
-            print(f"{right / len(predicted):.1%} are of the class that DATA gives")
+
+
+def _compared(labels: Sequence[Any], predicted: Sequence[Any], classes: Sequence[Any]) -> str:
+    """The share of predictions that are right, of the observations whose label is a class of the model; labels that
+    are no such class are named."""
+    from niso.data.pairs.table import is_missing
+
+    known = {_word(name) for name in classes}
+    pairs = [pair for pair in zip(labels, predicted, strict=True) if not is_missing(pair[0])]
+    right = [_word(label) == _word(most) for label, most in pairs if _word(label) in known]
+    unknown = sorted({str(label) for label, _ in pairs if _word(label) not in known})
+    lines = list[str]()
+    if unknown:
+        few = some_of([*map(str, classes)])
+        lines.append(f"DATA has labels that the model does not know: {some_of(unknown)}; it knows {few}")
+    if right:
+        which = "with a label" + " that the model knows" * bool(unknown)
+        of = f" of the {len(right):,} {which}" if len(right) < len(labels) else ""
+        lines.append(f"{sum(right) / len(right):.1%}{of} are of the class that DATA gives")
+    elif not unknown:
+        lines.append("no observation of DATA has a label")
+    return "\n".join(lines)
+
+
+def _word(label: Any) -> str:
+    """A label to be compared: whole floats, as beside missing values, and booleans are the same classes as integers."""
+    if isinstance(label, float) and label.is_integer():
+        label = int(label)
+    return {"False": "0", "True": "1"}.get(str(label), str(label))

@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 import niso as library
+from niso.cli.predict import _compared
 
 
 @pytest.fixture(scope="module")
@@ -78,5 +79,42 @@ def test_labels_may_be_whole_floats_or_missing(niso, tmp_path):
     assert "100.0% are of the class" in niso("predict", folder, tmp_path / "x.npz", "-o", tmp_path / "p.npz").out
     np.savez(tmp_path / "x.npz", x=x, label=fitted.predict(x).astype(str))  # as names of folders are
     assert "100.0% are of the class" in niso("predict", folder, tmp_path / "x.npz", "-o", tmp_path / "p.npz").out
-    np.savez(tmp_path / "x.npz", x=x, label=np.where(label, label, np.nan))
-    assert "are of the class" not in niso("predict", folder, tmp_path / "x.npz", "-o", tmp_path / "p.npz").out
+    np.savez(tmp_path / "x.npz", x=x, label=np.where(fitted.predict(x), 1.0, np.nan))
+    said = niso("predict", folder, tmp_path / "x.npz", "-o", tmp_path / "p.npz").out
+    assert f"100.0% of the {fitted.predict(x).sum()} with a label are of the class that DATA gives\n" in said
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "said"),
+    [
+        ((False, True), [0, 1, 0, 1], "75.0% are of the class that DATA gives"),
+        ((0, 1), [False, True, False, True], "75.0% are of the class that DATA gives"),
+        (("a", "b"), ["a", "", "a", "b"], "66.7% of the 3 with a label are of the class that DATA gives"),
+        (
+            ("a", "b"),
+            ["a", "c", "", "b"],
+            "DATA has labels that the model does not know: c; it knows a, b\n"
+            "100.0% of the 2 with a label that the model knows are of the class that DATA gives",
+        ),
+        (
+            (0, 1),
+            ["zero", "one", "zero", "one"],
+            "DATA has labels that the model does not know: one, zero; it knows 0, 1",
+        ),
+        ((0, 1), ["0.0", "1.0", "0.0", "1.0"], "DATA has labels that the model does not know: 0.0, 1.0; it knows 0, 1"),
+        ((0, 1), [np.nan] * 4, "no observation of DATA has a label"),
+    ],
+)
+def test_labels_are_compared_as_far_as_the_model_knows_them(classes, labels, said):
+    predicted = [classes[number] for number in (0, 1, 1, 1)]
+    assert _compared(np.array(labels).tolist(), predicted, classes) == said
+
+
+def test_labels_in_bytes_are_written_as_words(niso, model, tmp_path):
+    x = np.repeat(np.array([20, 220], np.uint8), 2)[:, None, None, None] + np.zeros((4, 3, 8, 8), np.uint8)
+    np.savez(tmp_path / "x.npz", x=x, label=np.array([b"dark", b"dark", b"bright", b"gr\xc3\xbcn"]))
+    said = niso("predict", model, tmp_path / "x.npz", "-o", tmp_path / "p.npz").out
+    assert "DATA has labels that the model does not know: grün; it knows bright, dark\n100.0% of the 3" in said
+    with np.load(tmp_path / "p.npz") as written:
+        assert written["label"].tolist() == ["dark", "dark", "bright", "grün"]
+        assert (written["label"] == written["predicted"]).sum() == 3

@@ -184,6 +184,8 @@ def _arrays(path: Path, hides: bool, view: str, geometry: Mapping[str, Sequence[
     label = plain(str(path), "label", arrays["label"]) if "label" in arrays else None
     if label is not None and (label.dtype == object or label.shape != (len(values),)):
         raise InputError(f"{path}: label must be one number or word for each of the {len(values)} observations")
+    if label is not None and label.dtype.kind == "S":  # as `integers` reads them
+        label = np.char.decode(label, "utf-8", "backslashreplace")
     return Observed(values, label=label)
 
 

@@ -270,7 +270,7 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
     """
     if values.dtype.kind in ("O", "T", "f"):
         given = values.tolist()
-        if absent := [row for row, word in enumerate(given) if word is None or str(word).strip() in _MISSING]:
+        if absent := [row for row, word in enumerate(given) if is_missing(word)]:
             raise _absent(name, key, absent)
         if any(all(isinstance(word, kind) for word in given) for kind in (str, bytes)):  # bytes as of h5py
             values = np.array(given)
@@ -281,9 +281,14 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
         raise InputError(f"{name}: {key} is of type {values.dtype}: give whole numbers or words")
     names, numbers = np.unique(values, return_inverse=True)
     words = tuple(n.decode(errors="backslashreplace") if isinstance(n, bytes) else n for n in names.tolist())
-    if missing := [number for number, word in enumerate(words) if str(word).strip() in _MISSING]:
+    if missing := [number for number, word in enumerate(words) if is_missing(word)]:
         raise _absent(name, key, np.flatnonzero(np.isin(numbers, missing)).tolist())
     return numbers.astype(np.int64), words
+
+
+def is_missing(word: object) -> bool:
+    """Whether a label stands for none, as an empty cell of a table does."""
+    return word is None or str(word).strip() in _MISSING
 
 
 def _absent(name: str, key: str, rows: list[int]) -> InputError:
