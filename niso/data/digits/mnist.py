@@ -61,7 +61,8 @@ def check_digits(name: str, data: object) -> Digits:
 
     Raises:
         InputError: it is not: no `Digits`; images that are not uint8, nearly black, not square or of two sizes; labels
-            that are not one whole number for each image; classes to test on of which there is nothing to train on.
+            that are not one whole number for each image, or are all alike; classes to test on of which there is
+            nothing to train on.
     """
     if not isinstance(data, Digits):
         kind = type(data).__name__
@@ -81,6 +82,8 @@ def check_digits(name: str, data: object) -> Digits:
             raise InputError(f"digits {name}: {part}_labels reach {labels.max()}: number the classes 0, 1, 2, …")
     if (white := int(data.train_images.max())) < DARKEST:
         raise InputError(f"digits {name}: train_images reach {white}, and white is 255: scale them to 0 … 255")
+    if len(classes := data.train_labels.unique()) < 2:
+        raise InputError(f"digits {name}: all train_labels are {int(classes)}: give two classes or more")
     if new := set(data.test_labels.tolist()) - set(data.train_labels.tolist()):
         raise InputError(f"digits {name}: no training image is of the test images' class {min(new)}")
     return data._replace(train_labels=data.train_labels.long(), test_labels=data.test_labels.long())

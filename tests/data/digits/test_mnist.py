@@ -215,6 +215,10 @@ GOOD = Digits(WHITE, torch.arange(6) % 3, WHITE[:2], torch.ones(2).int())
         ({"test_labels": torch.ones(2)}, "test_labels must be 2 whole numbers"),
         ({"train_labels": torch.tensor([0, 1, 2, 3, 4, 10**10])}, "train_labels reach 10000000000: number the classes"),
         ({"train_images": WHITE // 16}, "train_images reach 15, and white is 255: scale them"),
+        (
+            {"train_labels": torch.full((6,), 3), "test_labels": torch.tensor([3, 3])},
+            "all train_labels are 3: give two classes or more",
+        ),
         ({"test_labels": torch.tensor([0, 7])}, "no training image is of the test images' class 7"),
     ],
 )
