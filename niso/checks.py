@@ -7,6 +7,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any, Literal, SupportsIndex, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -166,6 +167,16 @@ def check_count(name: str, value: SupportsIndex) -> int:
     if number < 1:
         raise ValueError(f"{name} must be at least 1, got {number}")
     return number
+
+
+def check_flag(name: str, value: object) -> None:
+    """Check that a value is True or False, and not, say, the word "no", which counts as true.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, not {value!r}")
 
 
 def check_instance(name: str, value: object, kind: type, text: str) -> None:

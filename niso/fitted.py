@@ -15,7 +15,7 @@ import torch
 from PIL.Image import Image as Picture
 from torch import Tensor, nn
 
-from niso.checks import check_count
+from niso.checks import check_count, check_flag
 from niso.data.pairs.geometry import GEOMETRY
 from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
@@ -179,7 +179,7 @@ class Fitted:
             shared: whether all pairs share one T: then it is one map (1, k, k), solved from all of them together.
 
         Raises:
-            TypeError: the method has no maps, or as in `encode`.
+            TypeError: the method has no maps, `shared` is neither True nor False, or as in `encode`.
             ValueError: as in `encode`, or another number of the one than of the other.
         """
         return self._like(x, self._solved(self._encoded(x), self._encoded(tx), shared))
@@ -191,7 +191,7 @@ class Fitted:
             shared: as in `map`.
 
         Raises:
-            TypeError: the method has no maps.
+            TypeError: the method has no maps, or `shared` is neither True nor False.
             ValueError: coefficients of another rank, another number of the one than of the other, NaN or infinite
                 values, or such as have infinite products.
         """
@@ -344,8 +344,10 @@ class Fitted:
             half: store networks in half precision; the spectrum stays as it is. What is loaded is single precision.
 
         Raises:
+            TypeError: `half` is neither True nor False.
             InputError: the folder holds files, or cannot be written.
         """
+        check_flag("half", half)
         folder, weights = Path(path).expanduser(), self.method.model.state_dict()
         model = {f"{self._head.prefix}{plain_name(name)}": tensor for name, tensor in weights.items()}
         write_saved(folder, Saved(self.settings, self.facts, self.metrics, model | dict(self._head.tensors)), half)
@@ -416,6 +418,7 @@ class Fitted:
             return self.units.unscaled(decoded)
 
     def _solved(self, a: Tensor, b: Tensor, shared: bool) -> Tensor:
+        check_flag("shared", shared)
         if not self.method.has_maps:
             raise TypeError(f"the method {self.settings.method} has no maps")
         if len(a) != len(b):

@@ -30,6 +30,8 @@ model = niso.NeuralIsometry(nothing, nothing, learned)
 z = torch.randn(3, 10, 4)
 ball = icosphere(1)
 field = niso.FieldSpectrum(torch.from_numpy(ball.vertices), rank=4)
+trained = niso.load("homnist-group")
+digits = np.zeros((2, *trained.shape), np.uint8)
 
 class Gives(torch.nn.Module):
     def __init__(self, what):
@@ -56,6 +58,9 @@ WRONG = {
         "points must be (points, dimensions) floating-point numbers, not (5, 3) of torch.int64"
     ),
     "field.at(torch.rand(3))": "points must be (points, dimensions) floating-point numbers, not (3,) of torch.float32",
+    "trained.map(digits, digits, shared='no')": "shared must be True or False, not 'no'",
+    "trained.solve(trained.encode(digits), trained.encode(digits), shared=2)": "shared must be True or False, not 2",
+    "trained.save('model', half='no')": "half must be True or False, not 'no'",
     "niso.IsometryObjective(nothing, 0.5, 0.1)": "model must be a niso.NeuralIsometry, not Identity",
     "niso.IsometryObjective(model, 'a', 0.1)": "equivariance must be a number, not 'a'",
     "niso.IsometryObjective(model, 0.5, 0.1, contrastive=-1)": "contrastive must not be negative, got -1",
