@@ -20,6 +20,8 @@ SHOWN = 6
 """Settings that the name of a configuration states at most."""
 SHORT = 8
 """Characters of a commit that are shown."""
+DATA = "data"
+"""What names of configurations and reports call the setting `data_dir`."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ def grouped(runs: Iterable[Run], known: Known) -> list[Group]:
     groups = []
     for kind, members in kinds.items():
         configurations = {
-            full if any(part.startswith("data_dir = ") for part in full) else (*data.get(same[0], ()), *full): same
+            full if any(part.startswith(f"{DATA} = ") for part in full) else (*data.get(same[0], ()), *full): same
             for full, same in _configurations(members, known).items()
         }
         brief = {
@@ -224,11 +226,11 @@ def _folders(runs: Sequence[Run]) -> dict[Run, Path]:
 
 
 def _data(runs: Sequence[Run]) -> dict[Run, tuple[str]]:
-    """Which data each run is on, as "data_dir = value"; empty where all are on the same."""
+    """Which data each run is on, as "data = value"; empty where all are on the same."""
     folders = _folders(runs)
     names = distinct_ends(folders.values())
     texts = {run: json.dumps(names[folders[run]] if run in folders else None) for run in runs}
-    return {run: (f"data_dir = {text}",) for run, text in texts.items()} if len(set(texts.values())) > 1 else {}
+    return {run: (f"{DATA} = {text}",) for run, text in texts.items()} if len(set(texts.values())) > 1 else {}
 
 
 def _configurations(runs: Sequence[Run], known: Known) -> dict[tuple[str, ...], list[Run]]:
@@ -277,7 +279,8 @@ def _differences(settings: Sequence[Mapping[str, Any]], known: Known) -> list[tu
         return json.dumps((value or None) if name in optional and name not in default else value, default=str)
 
     differing = [name for name in names if len({text(values, name) for values in flat}) > 1]
-    return [tuple(f"{name.removeprefix('config.')} = {text(values, name)}" for name in differing) for values in flat]
+    words = {name: DATA if name == "data_dir" else name.removeprefix("config.") for name in differing}
+    return [tuple(f"{word} = {text(values, name)}" for name, word in words.items()) for values in flat]
 
 
 def _telling(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

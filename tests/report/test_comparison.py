@@ -246,13 +246,13 @@ def test_runs_on_different_data_are_no_seeds_of_one(tmp_path, comparison_table):
     places = [str(tmp_path / animal / "images") for animal in ("cats", "dogs")]
     runs = [run(tmp_path / f"r{n}", n, settings={"data_dir": place}, accuracy=0.5) for n, place in enumerate(places)]
     assert [row["settings"] for row in comparison_table(runs)] == [
-        'data_dir = "cats/images"',
-        'data_dir = "dogs/images"',
+        'data = "cats/images"',
+        'data = "dogs/images"',
     ]
     other = run(tmp_path / "nft", 0, "nft", settings={"data_dir": places[0]}, accuracy=0.9)
     assert [row["settings"] for row in comparison_table([other, runs[1]])] == [
-        'data_dir = "cats/images"',
-        'data_dir = "dogs/images"',
+        'data = "cats/images"',
+        'data = "dogs/images"',
     ]
     assert [row["settings"] for row in comparison_table([other, runs[0]])] == ["", ""]
     kept = record(tmp_path, 2, settings={"data_dir": "images"}, accuracy=0.5)  # which knows no more
