@@ -112,7 +112,12 @@ def _at_all_skips(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
 METRICS = _at_all_skips(_METRICS)
 VALIDATION_METRICS = _at_all_skips(
     [
-        replace(metric, key=f"{metric.key}_val", text=f"{metric.text}, on validation sequences")
+        replace(
+            metric,
+            key=f"{metric.key}_val",
+            text=f"{metric.text}, on validation sequences",
+            alarm=metric.alarm and f"{metric.alarm} on validation sequences",  # which reports fold up
+        )
         for metric in _METRICS
         if metric.key in VALIDATED
     ]

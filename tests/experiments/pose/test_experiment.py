@@ -166,6 +166,8 @@ def test_reversed_directions_are_flagged():
     (line,) = alarms(metrics.values(), values)
     assert "nearer to the opposite" in line and "translation_angle_deg_skip0 is 164°, above 90°" in line
     assert not alarms(metrics.values(), {"translation_angle_deg_skip0": 80, "rotation_error_deg_skip0": 170})
+    (line,) = alarms(pose_evaluation.VALIDATION_METRICS, {"translation_angle_deg_val_skip0": 164.0})
+    assert "opposite of the true ones on validation sequences: translation_angle_deg_val_skip0 is 164°" in line
 
 
 @pytest.mark.slow
