@@ -15,7 +15,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from niso import load
+from niso import fit, load
 from niso.autoencoding import Autoencoding
 from niso.cli.run import parse_run
 from niso.config import Optimisation
@@ -301,6 +301,16 @@ def test_a_head_and_a_spectrum_are_trained_and_loaded(niso, tmp_path):
     assert loaded.predict(np.zeros((3, *loaded.shape), np.uint8)).shape == (3,)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("registered")
+def test_a_head_and_a_spectrum_are_for_data_of_ones_own(tmp_path):
+    x, few = np.random.default_rng(0).standard_normal((40, 1, 8, 8)).astype(np.float32), {"steps": 2, "batch_size": 4}
+    parts = {"classifier": "singular-values", "spectrum": "smooth", "rank": 4, "head": {"steps": 2}}
+    fitted = fit(x, transform="shift", method="niso", label=np.arange(40) % 2, **parts, **few, progress=False)
+    assert isinstance(fitted.method.model.spectrum, FixedSpectrum)
+    assert np.array_equal(load(fitted.save(tmp_path / "model")).probabilities(x), fitted.probabilities(x))
+
+
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize(
     ("call", "reason"),
@@ -311,6 +321,9 @@ def test_a_head_and_a_spectrum_are_trained_and_loaded(niso, tmp_path):
         (f"{OWN} --eigenvalues sorted", "--spectrum smooth is not learned"),
         ("homnist --method niso --mlp.layers 2", "--classifier is vector-neurons"),
         ("homnist --method autoencoder --classifier singular-values", "the method autoencoder does not read it"),
+        ("pairs --method autoencoder --classifier singular-values", "the method autoencoder does not read it"),
+        ("pairs --method nft --classifier eigenspaces", "eigenspaces is for maps that commute with an operator"),
+        ("pairs --method nft --spectrum field", "the method nft does not read it"),
     ],
 )
 def test_settings_that_a_head_or_a_spectrum_does_not_read_are_refused(refused, call, reason):

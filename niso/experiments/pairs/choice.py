@@ -19,8 +19,8 @@ from niso.methods import METHODS
 from niso.networks.padding import Padding
 
 AS_GIVEN = (
-    *("norm", "relative_equivariance", "multiplicity", "spectral_dropout", "latent_channels"),
-    *("variation", "contrastive", "vicreg", "nft_epochs", "nft_maps", "head", "evaluation_pairs"),
+    *("norm", "relative_equivariance", "multiplicity", "spectral_dropout", "latent_channels", "spectrum"),
+    *("variation", "contrastive", "vicreg", "nft_epochs", "nft_maps", "head", "classifier", "evaluation_pairs"),
 )
 """Settings of the user's that replace the recipe's, where they are not None."""
 MOST_POINTS: dict[Kind, int] = {"images": 400, "signals": 400, "points": 400, "volumes": 512}

@@ -163,6 +163,10 @@ class Pairs(Experiment):
             raise InputError(str(error)) from error
         if own is not None:
             check_independence(own, table.shape)
+        if self.config.spectrum == "field" and table.kind == "points" and networks.grid[0] == 1:
+            raise InputError(
+                "a field needs a latent grid, and points of functions are in no order: leave --spectrum out"
+            )
         self.config = replace(with_rank(chosen, wishes.rank, networks.points), latent_channels=networks.channels)
         self.method = self.make_method(lambda: networks)
         if not any(parameter.requires_grad for parameter in self.method.model.parameters()):
@@ -219,7 +223,9 @@ class Pairs(Experiment):
 
     @classmethod
     def unread(cls, config: PairsConfig, method: str, data_dir: Path | None) -> dict[str, str]:
-        unread = super().unread(LATENT, method, data_dir)  # the recipe has the settings that methods ask for
+        # the recipe has the settings that methods ask for
+        parts = replace(LATENT, spectrum=config.spectrum, classifier=config.classifier)
+        unread = METHODS.find(method).heads_unread(parts) | super().unread(parts, method, data_dir)
         renamed = {"group_size" if name == "group" else name: reason for name, reason in unread.items()}
         unread = {field.name: renamed[field.name] for field in fields(config) if field.name in renamed}
         reader = _reader(config, data_dir)

@@ -7,9 +7,13 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from niso.checks import check_choice
 from niso.config import Optimisation, Strict, require
 from niso.data.pairs.reading import Reading
 from niso.losses import Norm
+from niso.methods.config import names_of
+from niso.methods.heads import HEADS
+from niso.methods.spectra import SPECTRA
 from niso.networks.padding import Padding
 
 Effort = Literal["quick", "standard", "large"]
@@ -55,6 +59,8 @@ class PairsConfig(Strict):
     """Eigenfunctions k."""
     latent_channels: int | None = None
     """Channels d of the latent functions."""
+    spectrum: Annotated[str, names_of(SPECTRA)] = "table"
+    """How mass and eigenfunctions are learned: a number for each latent point, or a field over their places."""
     group_size: int | None = None
     """Pairs that share one T in the method niso-group; by default a number that divides the batch."""
     norm: Norm | None = None
@@ -88,6 +94,8 @@ class PairsConfig(Strict):
         )
     )
     """Optimisation of the head that is trained where there are labels."""
+    classifier: Annotated[str, names_of(HEADS)] = "vector-neurons"
+    """Which head that is. "spectral" and "eigenspaces" are for methods whose maps commute with an operator."""
     evaluation_pairs: int = 512
     """Held-out pairs that metrics are means over, at most."""
 
@@ -99,6 +107,8 @@ class PairsConfig(Strict):
         for name in ("validation", "test"):
             if not 0 < getattr(self, name) <= 0.4:
                 raise ValueError(f"{name} must lie above 0 and not above 0.4, got {getattr(self, name)}")
+        check_choice("spectrum", self.spectrum, SPECTRA)
+        check_choice("classifier", self.classifier, HEADS)
         if (self.encoder is None) != (self.decoder is None):
             raise ValueError("--encoder and --decoder go together: name both, module:Class")
 

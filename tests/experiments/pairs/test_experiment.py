@@ -1,6 +1,7 @@
 """The user's pairs of every kind, from DATA to a report; networks, methods and settings that fit the data."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,8 @@ from niso.loading import load
 from niso.methods import METHODS
 from niso.methods.evaluation.operator import Operator
 from niso.methods.evaluation.pairs import PairEvaluation
-from niso.spectrum import Spectrum
+from niso.networks import EigenspaceHead, SpectralHead, VectorNeuronHead
+from niso.spectrum import FieldSpectrum, LearnedSpectrum, Spectrum
 
 SHORT = "--steps 2 --batch-size 4 --rank 4 --evaluation-pairs 4 --head.steps 2".split()
 
@@ -75,6 +77,42 @@ def test_arrays(run, tmp_path):
     assert facts["data"]["shape"] == [16, 2] and facts["chosen"]["rank"] == 4
     assert any("predictions" in note for note in facts["notes"])
     assert "Diagnosis" in (folder / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "head", "spectrum"),
+    [
+        ("--classifier eigenspaces", EigenspaceHead, LearnedSpectrum),
+        ("--classifier spectral --spectrum field", SpectralHead, FieldSpectrum),
+        ("", VectorNeuronHead, LearnedSpectrum),
+    ],
+)
+def test_heads_and_spectra_are_trained_and_loaded(words, head, spectrum, run, niso, tmp_path):
+    data = arrays(tmp_path / "pairs.npz", 1, 16, 16, label=np.arange(24) % 2)
+    folder = run(data, *words.split())[2]
+    loaded = load(folder)
+    assert isinstance(loaded.classifier.head, head) and isinstance(loaded.method.model.spectrum, spectrum)
+    with np.load(data) as columns:
+        x = columns["x"]
+    probabilities = loaded.probabilities(x)
+    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-5)
+    again = load(loaded.save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.probabilities(x), probabilities)
+    before = (folder / "metrics.json").read_text()
+    assert niso("evaluate", folder).status == 0
+    assert json.loads(before)["head"] == json.loads((folder / "metrics.json").read_text())["head"]
+
+
+def test_a_run_from_before_there_were_heads_to_choose_is_loaded(run, niso, tmp_path):
+    data = arrays(tmp_path / "pairs.npz", 1, 16, 16, label=np.arange(24) % 2)
+    folder = run(data)[2]
+    for name in ("config.yaml", "run.json"):
+        text = (folder / name).read_text()
+        for line in ("classifier", "spectrum"):
+            text = re.sub(rf'^ *"?{line}"?: .*\n', "", text, count=1, flags=re.MULTILINE)
+        (folder / name).write_text(text)
+    assert isinstance(load(folder).classifier.head, VectorNeuronHead)
+    assert niso("evaluate", folder).status == 0
 
 
 def test_a_class_without_an_observation_to_train_on_is_named(run, tmp_path):
@@ -439,6 +477,12 @@ def test_what_does_not_fit_is_refused(refused, tmp_path):
     message = refused(*words, "--padding", "circular", "--architecture", "identity")
     assert "here there are no networks" in message and "or add --architecture conv" in message
     assert "go together" in refused(*words, "--encoder", "mine:Encoder")
+    assert "points of functions are in no order: leave --spectrum out" in refused(
+        *words, "--kind", "points", "--spectrum", "field"
+    )
+    assert "standardises its features over a batch" in refused(
+        *words, "--classifier", "spectral", "--head.batch-size", "1"
+    )
     assert "does not exist" in refused("run", "pairs", "--data", tmp_path / "nothing")
     assert "evaluation_pairs must be at least 2, got 1" in refused(*words, "--evaluation-pairs", "1")
     odd = arrays(tmp_path / "odd.npz", 3, 41, 37)
