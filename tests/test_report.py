@@ -1,5 +1,6 @@
 import json
 import math
+import re
 import subprocess
 import sys
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.known import known as known_of
 from niso.report import Picture, save_pictures, sections, write_comparison, write_report
+from niso.report.html import whole
 from niso.report.numbers import duration, number, verdict, with_error
 from niso.results import Known, Metric, Published, alarms
 from niso.training.run import Run
@@ -31,7 +33,8 @@ class Page(HTMLParser):
         super().__init__()
         self.open, self.tags, self.links, self.text, self.images, self.bare = [], [], [], [], [], 0
         self.boxes = []
-        self.feed(path.read_text(encoding="utf-8"))
+        page = path.read_text(encoding="utf-8")
+        self.feed(re.sub(r'<span class="whole">(.*?)</span>', r"\1", page))
         self.close()
         assert not self.open
 
@@ -112,6 +115,21 @@ def test_what_is_no_number_is_flagged():
 
 def test_numbers_that_rounding_or_a_damaged_log_left():
     assert with_error(0.3, 2.8e-17) == "0.3000" and duration(math.nan) == "nan"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("lower --group-size, or (--head.steps 2)", ["--group-size", "--head.steps"]),
+        ("the methods niso-group-vicreg and nft: others", ["niso-group-vicreg"]),
+        ("niso resume runs/niso-group-seed0 and ../a-b/c -o my-runs/x; −0.5 -- 3-4", []),
+        (HOSTILE + " --steps", ["--steps"]),
+        ("data a-" + 40 * "b", []),
+    ],
+)
+def test_options_and_names_are_not_broken(text, names):
+    assert re.findall(r'<span class="whole">(.*?)</span>', whole(text)) == names
+    assert whole(text).striptags() == " ".join(text.split()) and "<script" not in whole(text)
 
 
 @pytest.mark.usefixtures("drawn")

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from niso.report.numbers import MISSING, number, verdict
+
+HYPHENATED = re.compile(
+    r"(?<![\w/.-])(?=[\w.-]{1,32}(?![\w.-]))(?:--\w+(?:[.-]\w+)*|[^\W\d]\w*(?:[.-]\w+)*-\w+)(?![\w/-])"
+)
+"""Options and names such as niso-group in a text, but no parts of paths, and none that a narrow page could not hold."""
+
+
+def whole(text: object) -> Markup:
+    """A text whose options and names no line breaks: they are copied."""
+    return Markup(HYPHENATED.sub(r'<span class="whole">\g<0></span>', str(escape(text))))
+
 
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.PackageLoader("niso.report"),
@@ -16,7 +29,7 @@ ENVIRONMENT = jinja2.Environment(
     undefined=jinja2.StrictUndefined,
 )
 ENVIRONMENT.globals["missing"] = MISSING
-ENVIRONMENT.filters |= {"number": number, "verdict": verdict}
+ENVIRONMENT.filters |= {"number": number, "verdict": verdict, "whole": whole}
 
 
 def render(template: str, **content: Any) -> bytes:

@@ -81,6 +81,7 @@ def of_its_own(path):
 def words(runs, out, known=ask):
     page = write_comparison(sections(runs, known), out).read_text()
     text = re.sub(r"<style>.*?</style>|data:[^\"]*", "", page, flags=re.S)
+    text = re.sub(r'<span class="whole">(.*?)</span>', r"\1", text)
     return " ".join(re.sub(r"<[^>]*>", " ", text).split())
 
 
