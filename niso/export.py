@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from niso.data.pairs.scaling import LOST, rounded_away
 from niso.errors import InputError, NisoError, first_line
+from niso.experiments.classifier import Classifier
 from niso.files.writing import write_atomically
 from niso.fitted import Fitted
 from niso.methods.method import Method
@@ -30,7 +31,7 @@ INSTALL = "pip install onnx 'onnxscript>=0.6' onnxruntime"
 
 
 class Program(nn.Module):
-    """Base of what is exported: a method, and the units of the observations that it was trained on.
+    """Base of what is exported: a method, by default the model's, and the units of observations.
 
     Attributes:
         gives: name of the output.
@@ -42,9 +43,9 @@ class Program(nn.Module):
     offset: Tensor
     scale: Tensor
 
-    def __init__(self, fitted: Fitted) -> None:
+    def __init__(self, fitted: Fitted, method: Method | None = None) -> None:
         super().__init__()
-        self.method = frozen(fitted.method)
+        self.method = frozen(method or fitted.method)
         self.model = self.method.model  # whose parameters are then the program's
         shape = (-1, *[1] * (len(fitted.shape) - 1)) if fitted.units.channels_first else (-1,)
         dtype = precision_of(fitted)
@@ -100,13 +101,13 @@ class Predict(Program):
     gives = "probabilities"
     gives_channels = False
 
-    def __init__(self, fitted: Fitted, classifier: nn.Module) -> None:
-        super().__init__(fitted)
-        self.classifier = copy.deepcopy(classifier).cpu().eval()
+    def __init__(self, fitted: Fitted, classifier: Classifier) -> None:
+        super().__init__(fitted, classifier.method)
+        self.classifier = Classifier(self.method, copy.deepcopy(classifier.head).cpu().eval())
 
     def forward(self, x: Tensor) -> Tensor:
         """Probabilities (batch, classes)."""
-        return self.classifier(self.method.head_features(self.scaled(x))).softmax(-1)
+        return self.classifier(self.scaled(x)).softmax(-1)
 
 
 def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 from PIL.Image import Image as Picture
-from torch import Tensor, nn
+from torch import Tensor
 
 from niso.checks import check_count, check_flag
 from niso.data.pairs.geometry import GEOMETRY
@@ -22,6 +22,7 @@ from niso.data.pairs.sampling.data import BATCH
 from niso.data.pairs.scaling import as_tensor
 from niso.data.pairs.units import Units
 from niso.errors import InputError, counted, first_line, in_words_of_python
+from niso.experiments.classifier import Classifier
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import REBUILT, Saved, plain_name, write_saved
 from niso.experiments.settings import Settings
@@ -42,7 +43,7 @@ _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
 class Beside(NamedTuple):
-    """Weights beside those of a method's model: those of a classifier, or a predictor, on top of it.
+    """Weights that are kept beside those of a method's model and those of a classifier: of a predictor on top of it.
 
     Attributes:
         prefix: of the names of the model's own weights where these are held together.
@@ -75,8 +76,8 @@ class Fitted:
     tensors on the same device. Everything is computed in evaluation mode, without gradients.
 
     Args:
-        head: weights of what was trained on top of the model and is saved with it.
-        classifier: of features of the method, where one was trained on these as they are.
+        beside: how the model's weights are named where it is saved, and others that are saved with it.
+        classifier: where one was trained.
 
     Attributes:
         method: the trained method; `method.model` is the module, e.g. a `niso.NeuralIsometry`.
@@ -98,15 +99,15 @@ class Fitted:
         metrics: Mapping[str, float],
         diagnosis: tuple[Finding, ...],
         run: Path | None,
-        head: Beside | None = None,
-        classifier: nn.Module | None = None,
+        beside: Beside | None = None,
+        classifier: Classifier | None = None,
     ) -> None:
         self.method, self.settings, self.metrics = method, settings, dict(metrics)
         self.diagnosis = tuple(finding._replace(remedy=in_words_of_python(finding.remedy)) for finding in diagnosis)
         self.run = run
-        self._head = Beside("", {}) if head is None else head
+        self._beside = Beside("", {}) if beside is None else beside
         self.classifier = classifier
-        """Of `Method.head_features`, to scores of `classes`; None where there is none."""
+        """Observations as networks take them, see `scaled`, to scores of `classes`; None where there is none."""
         self.facts = {key: facts[key] for key in REBUILT if key in facts}
         data = facts["data"]
         self.shape = tuple(int(size) for size in data["shape"])
@@ -237,7 +238,7 @@ class Fitted:
         return self._like(x, inner_products(self._encoded(x)))
 
     def probabilities(self, x: A) -> A:
-        """Probabilities (n, classes) of the labels `classes`, by the classifier that was trained on the features.
+        """Probabilities (n, classes) of the labels `classes`, by the classifier that was trained.
 
         Raises:
             TypeError: there is no classifier, or as in `encode`.
@@ -249,8 +250,8 @@ class Fitted:
             )
         scaled = self.scaled(x)
         classifier = self.classifier.to(scaled.device)
-        with self._evaluation(), in_mode(classifier, False):
-            parts = [classifier(self.method.head_features(part)).softmax(-1) for part in scaled.split(BATCH)]
+        with torch.no_grad(), in_mode(classifier, False):
+            parts = [classifier(part).softmax(-1) for part in scaled.split(BATCH)]
         return self._like(x, torch.cat(parts))
 
     def predict(self, x: A) -> np.ndarray:
@@ -338,7 +339,7 @@ class Fitted:
     def save(self, path: str | Path, half: bool = False) -> Path:
         """Keep the model in a new or empty folder, for `niso.load`: config.json and model.safetensors, no pickle.
 
-        The head goes with it where there is one, of pose for `niso pose`.
+        The classifier goes with it where there is one, and of pose the head, for `niso pose`.
 
         Args:
             half: store networks in half precision; the spectrum stays as it is. What is loaded is single precision.
@@ -349,8 +350,11 @@ class Fitted:
         """
         check_flag("half", half)
         folder, weights = Path(path).expanduser(), self.method.model.state_dict()
-        model = {f"{self._head.prefix}{plain_name(name)}": tensor for name, tensor in weights.items()}
-        write_saved(folder, Saved(self.settings, self.facts, self.metrics, model | dict(self._head.tensors)), half)
+        model = {f"{self._beside.prefix}{plain_name(name)}": tensor for name, tensor in weights.items()}
+        others = dict(self._beside.tensors)
+        if self.classifier is not None:
+            others |= self.classifier.weights(self.method)
+        write_saved(folder, Saved(self.settings, self.facts, self.metrics, model | others), half)
         return folder
 
     def push_to_hub(self, name: str, about: str = "", private: bool = False) -> str:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from niso.config import Hardware, parse
 from niso.data.pairs.table import make_table
 from niso.errors import InputError, Interrupted, first_line, in_words_of_python, nearest
-from niso.experiments.head import HELD
+from niso.experiments.classifier import Classifier
 from niso.experiments.own import Own
 from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, default_for
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
@@ -174,8 +174,7 @@ def fit(
         for module in experiment.method.model.modules():
             module._compiled_call_impl = None
     experiment.method.precision = nullcontext  # that of the run, of single precision too, cannot be pickled
-    run, classifier = None if out is None else folder, experiment.head
-    held = {} if classifier is None else {f"{HELD}{name}": tensor for name, tensor in classifier.state_dict().items()}
+    run, head = None if out is None else folder, experiment.head
     return Fitted(
         experiment.method,
         all_settings,
@@ -183,8 +182,8 @@ def fit(
         metrics,
         experiment.findings(metrics, experiment.method_name),
         run,
-        Beside("backbone.", held) if held else None,
-        classifier,
+        None if head is None else Beside("backbone.", {}),
+        None if head is None else Classifier(experiment.method, head),
     )
 
 

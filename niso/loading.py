@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from niso.errors import CheckpointError, InputError, nearest
 from niso.experiments import EXPERIMENTS
-from niso.experiments.head import trained_head
+from niso.experiments.classifier import trained_classifier
 from niso.experiments.own import Own
 from niso.experiments.saved import CONFIG, MODEL, is_saved, plain_name, read_saved
 from niso.experiments.settings import Settings
@@ -34,8 +34,8 @@ def load(
 ) -> Fitted:
     """Load a trained model: nothing is unpickled, and no data is read.
 
-    Of a run of shapes, whose encoder is trained on with the head, it is the model before that: its decoder goes with
-    it.
+    Of a run of shapes, whose encoder is trained on with the head, it is the model before that, which its decoder goes
+    with; `Fitted.predict` uses the encoder after it.
 
     Args:
         path: a finished run folder of any experiment with one spectrum; its weights.safetensors; a folder of
@@ -129,13 +129,16 @@ def _built(
             method = METHODS.find(settings.method)(config, networks)
         changed = "settings that describe it were changed: restore them from a copy"
         remedy = changed if own is None else "give the encoder and decoder that it was trained with"
-        head = _restore(weights, tensors, method, remedy)
+        beside = _restore(weights, tensors, method, remedy)
         method.model.to(device)
         with torch.random.fork_rng(devices=[]), new_defaults():
             data = facts["data"]
-            classifier = trained_head(method, config, tuple(data["shape"]), len(data.get("classes", ())), head.tensors)
+            shape, classes = tuple(data["shape"]), len(data.get("classes", ()))
+            classifier = trained_classifier(method, config, shape, classes, beside.tensors)
+        if classifier is not None:  # which has these weights
+            beside = beside._replace(tensors={})
         findings = kind.findings(metrics, settings.method)
-        return Fitted(method, settings, facts, metrics, findings, run, head, classifier)
+        return Fitted(method, settings, facts, metrics, findings, run, beside, classifier)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         problem = " ".join(str(error).split())
         raise InputError(f"{source} does not say how its model is built ({problem}): train it again") from error

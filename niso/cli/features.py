@@ -19,7 +19,7 @@ class Options(Command):
 
     It holds `coefficients` (n, rank, channels) and, where maps are isometries, `invariants` (n, features), which
     isometries do not change; `eigenvalues` of the operator; `names` of pictures, and of frames, CLIP/NUMBER; `label`,
-    where DATA has it or is pictures or videos in folders of classes.
+    where DATA has it or is pictures, videos or prepared shapes in folders of classes.
     """
 
     examples: ClassVar[dict[str, str]] = {

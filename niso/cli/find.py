@@ -70,7 +70,7 @@ class Options(Command):
         queries = fitted.read(self.queries, view_beside(self.gallery, self.queries))
         count = min(self.count, len(gallery.values))
         found = fitted.find(queries.values, gallery.values, count, self.candidates)
-        drawn = bool(queries.names and gallery.names)
+        drawn = bool(queries.names and gallery.names) and fitted.units.bytes  # else they are maps of shapes
         picture = self.out.with_suffix(".png")
         if drawn:
             check_pictures([picture], self.out, self.gallery, self.queries)

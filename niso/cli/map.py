@@ -71,7 +71,8 @@ class Options(Command):
                 f"{self.apply} has {counted(len(other.values), 'observation')} for {len(x.values)} maps: give one for "
                 "each, a single pair A and B, or --shared"
             )
-        pictures = picture_paths(self.out.with_suffix(""), other.names) if other is not None and other.names else []
+        drawn = other is not None and fitted.units.bytes  # other names are those of maps of shapes
+        pictures = picture_paths(self.out.with_suffix(""), other.names) if other is not None and drawn else []
         check_pictures(pictures, self.out, self.first, self.second, self.apply)
         a, b = fitted.encode(x.values), fitted.encode(tx.values)
         tau = fitted.solve(a, b, self.shared)

@@ -73,7 +73,7 @@ ModelName = Annotated[
 
 OBSERVED = (
     "Observations as the run was trained on: an array file (.npz, .safetensors or .h5 with x, or .npy), a picture, a "
-    "video, or a folder of pictures or videos."
+    "video, or a folder of pictures, videos or prepared shapes."
 )
 """Help of an option: what a trained model takes, see `niso.Fitted.read`."""
 

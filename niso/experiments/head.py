@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
 
 import torch
 from jaxtyping import Int, Shaped
 from torch import Tensor, nn
 
 from niso.config import SPECTRAL
-from niso.errors import first_line
 from niso.experiments.experiment import Phase
 from niso.methods.config import ClassifierConfig
 from niso.methods.method import Batches, Method
@@ -23,8 +21,6 @@ from niso.training.loop import Sampler
 ACCURACY_CHANCE = Metric("accuracy_chance", "share of the most frequent class among those that accuracies are of")
 OF_FROZEN = {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
 """Settings that the training of a head alone does not read, and why."""
-HELD = "head."
-"""Beginning of the names of a head's weights, where they are held together with those of its backbone."""
 
 
 @torch.no_grad()
@@ -32,32 +28,6 @@ def make_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch
     """An untrained classifier of what a method makes of observations like these, where they are."""
     method.model.eval()
     return method.head(config, method.head_features(x), classes).to(x.device)
-
-
-def trained_head(
-    method: Method, config: Any, shape: tuple[int, ...], classes: int, tensors: Mapping[str, Tensor]
-) -> nn.Module | None:
-    """The classifier that has these weights, in evaluation mode; None where they are of none.
-
-    Args:
-        method: trained.
-        config: settings of the run.
-        shape: of one observation.
-        tensors: weights of a run beside those of its method's model.
-
-    Raises:
-        ValueError: they are of another classifier.
-    """
-    held = {name.removeprefix(HELD): tensor for name, tensor in tensors.items() if name.startswith(HELD)}
-    if not (held and classes):
-        return None
-    x = torch.zeros(2, *shape, device=next(method.model.parameters()).device)
-    head = make_head(method, config, x, classes)
-    try:
-        head.load_state_dict(held)
-    except RuntimeError as error:
-        raise ValueError(f"its classifier has other weights: {first_line(error)}") from error
-    return head.requires_grad_(False).eval()
 
 
 def frozen_phase(

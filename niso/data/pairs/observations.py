@@ -22,6 +22,7 @@ from niso.data.pairs.squares import read_pictures
 from niso.data.pairs.table import check_finite, check_numbers, plain
 from niso.data.photographs import EXTENSIONS, pictures_in
 from niso.data.prepared import PARAMETERS
+from niso.data.shapes.prepared import open_maps, prepared_names
 from niso.data.shapes.sources import SUFFIXES as MESHES
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import find_footage, unread_in
@@ -40,8 +41,9 @@ class Observed:
 
     Attributes:
         values: (n, …) numbers, perhaps memory-mapped.
-        names: of pictures, relative to their folder, and of frames, CLIP/NUMBER; empty for arrays.
-        label: (n,) classes, where arrays have them or folders of pictures or videos are classes.
+        names: of pictures, relative to their folder, of frames, CLIP/NUMBER, and of maps of prepared shapes,
+            CLASS/SHAPE/NUMBER; empty for other arrays.
+        label: (n,) classes, where arrays have them or folders of pictures, videos or shapes are classes.
     """
 
     values: np.ndarray
@@ -67,7 +69,8 @@ def read_observations(
 
     Args:
         path: an array file, with `view` where it holds several arrays; a folder of .npy; a picture, a video, or a
-            folder of pictures or videos. Beside videos, folders of pictures are clips, too, as in a run.
+            folder of pictures or videos. Beside videos, folders of pictures are clips, too, as in a run. Or what
+            `niso data prepare shapes` wrote: all of it, one class, or the .npy file of one shape.
         shape: of one observation, as the model takes them.
         of_bytes: whether the model takes values 0 … 255.
         images: whether it takes images.
@@ -80,6 +83,8 @@ def read_observations(
     """
     if not path.exists():
         raise InputError(f"{path} does not exist: give an array file, a picture, a video, or a folder of either")
+    if (maps := _shapes(path)) is not None:
+        return maps
     if ArrayReader.fits(path, Reading()):
         return _arrays(path, hides, view, geometry or {})
     files = [path] if path.suffix.lower() in EXTENSIONS else pictures_in(path) if path.is_dir() else []
@@ -105,13 +110,38 @@ def read_observations(
 def _instead(path: Path) -> str:
     """What to give in place of a path that holds no observations."""
     if path.suffix.lower() in MESHES or (path.is_dir() and files_below(path, MESHES)):
-        return "prepare meshes by `niso data prepare shapes`, and give the .npy file of a prepared shape"
+        return "prepare meshes by `niso data prepare shapes`, and give the folder that it wrote"
     if (path / PARAMETERS).is_file():  # a prepared folder
         if maps := min(path.glob("*/*.npy"), default=None):
             return f"give the file of a shape, such as {maps}"
         if any(path.rglob("*.frames")):
             return "give the videos that it was prepared from"
     return f"give {', '.join(ARRAYS)}, a picture, a video, or a folder of either"
+
+
+def _shapes(path: Path) -> Observed | None:
+    """Maps of the prepared shapes that a path holds, named CLASS/SHAPE/NUMBER, with the label CLASS; None of others.
+
+    Raises:
+        InputError: a file is damaged, or maps have several sizes.
+    """
+    place = path.absolute()
+    for folder in (place, *place.parents[:2]):
+        if (folder / PARAMETERS).is_file():
+            files = {name: folder / f"{name}.npy" for name in prepared_names(folder)}
+            within = [name for name, file in files.items() if file.is_relative_to(place) and file.is_file()]
+            if within:
+                break
+    else:
+        return None
+    maps = [open_maps(folder, name) for name in within]
+    if len({part.shape[1:] for part in maps}) > 1:
+        raise InputError(f"{path} has maps of several sizes: prepare it again, or give the .npy file of a shape")
+    values = maps[0] if len(maps) == 1 else np.concatenate(maps)
+    check_finite(str(path), {"maps": values})
+    counts = [len(part) for part in maps]
+    names = [f"{name}/{number}" for name, count in zip(within, counts, strict=True) for number in range(count)]
+    return Observed(values, tuple(names), np.repeat([name.partition("/")[0] for name in within], counts))
 
 
 def _frames(path: Path, size: int) -> Observed:
@@ -165,7 +195,7 @@ def view_beside(first: Path, second: Path) -> str:
 def _arrays(path: Path, hides: bool, view: str, geometry: Mapping[str, Sequence[float]]) -> Observed:
     arrays = columns_of(path)
     if view not in arrays:
-        one = ", or give one of these files" if path.is_dir() else ""  # as of a folder of prepared shapes
+        one = ", or give one of these files" if path.is_dir() else ""
         raise InputError(f"{path} has no {view}, but {some_of(sorted(arrays))}: name the observations {view}{one}")
     values = plain(str(path), view, arrays[view])
     check_numbers(str(path), view, values)

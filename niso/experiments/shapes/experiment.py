@@ -23,6 +23,7 @@ from niso.data.evenly import evenly
 from niso.data.shapes.copies import copies_note
 from niso.data.shapes.prepared import open_shapes
 from niso.errors import InputError
+from niso.experiments.classifier import Classifier
 from niso.experiments.experiment import Experiment, Phase, check_batch
 from niso.experiments.head import ACCURACY_CHANCE, OF_FROZEN, accuracy_chance, frozen_phase, make_head
 from niso.experiments.own import Own
@@ -210,6 +211,7 @@ class Shapes(Experiment):
             "kind": "images",
             "shape": [shapes.channels, shapes.height, shapes.width],
             "layout": shapes.layout,
+            "classes": list(shapes.classes),
             "scaling": {"offset": maps.mean.flatten().tolist(), "scale": maps.range.flatten().tolist()},
             "clip": 1.0,
             "range": list(maps.extremes(self.split.train)),
@@ -244,8 +246,9 @@ class Shapes(Experiment):
         yield self._head_phase(base)
 
     def weights(self, objective: nn.Module) -> dict[str, Tensor]:
-        """The model before its encoder was trained on with the head: its decoder goes with that."""
-        return {f"model.{name}": tensor for name, tensor in self.pretrained.model.state_dict().items()}
+        """The classifier, and the model before it was trained on with the head, which the decoder goes with."""
+        model = {f"model.{name}": tensor for name, tensor in self.pretrained.model.state_dict().items()}
+        return model | Classifier(self.method, self.head).weights(self.pretrained)
 
     def _head_phase(self, base: Tensor) -> Phase:
         """Training of the head, and of what is trained on together with it; `base` are maps of some shapes."""

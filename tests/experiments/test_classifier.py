@@ -1,0 +1,200 @@
+"""Classifiers of trained models: of shapes, with the encoder that was trained on together with the head."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import niso as library
+from niso.data.pairs.observations import read_observations
+from niso.errors import InputError
+from niso.experiments.classifier import DECODER
+from niso.runs import runner
+
+HEAD = {"steps": 20, "batch_size": 8, "learning_rate": 1e-2}
+CASES = {
+    "niso": {},
+    "nft": {},
+    "autoencoder": {"tuning": "labels-and-pairs"},
+    "niso-vicreg": {"tuning": "labels-and-pairs"},
+    "niso-group": {"classifier": "spectral"},
+}
+
+
+@pytest.fixture(scope="module")
+def run_once(tiny_settings, tmp_path_factory):
+    """Folders of finished runs of shapes, whose heads were trained for some steps, each once."""
+    folders = {}
+
+    def run(method, precision="32-true", **changes):
+        key = (method, precision, json.dumps(changes))
+        if key not in folders:
+            folders[key] = tmp_path_factory.mktemp("classifier") / "run"
+            runner.run(tiny_settings("shapes", None, method, precision, head=HEAD, **changes), folders[key])
+        return folders[key]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def prepared(data_of):
+    return data_of("shapes")
+
+
+def of_shape(prepared, name):
+    return np.load(prepared / f"{name}.npy")
+
+
+def accuracy(predict, run, prepared):
+    """Of the shapes that a run was tested on."""
+    names = json.loads((run / "run.json").read_text())["test_shapes"]
+    return np.mean([predict(of_shape(prepared, name)) == name.partition("/")[0] for name in names])
+
+
+def test_prepared_shapes_are_read_with_their_classes(prepared, write_shapes, tmp_path, monkeypatch):
+    def read(path):
+        return read_observations(path, (2, 8, 16), of_bytes=False, images=True)
+
+    names = [f"class{label}/{shape}/{number}" for label in range(3) for shape in range(4) for number in range(5)]
+    found = read(prepared)
+    assert list(found.names) == names and found.values.dtype == np.float16
+    assert found.label.tolist() == [name.partition("/")[0] for name in names]
+    np.testing.assert_array_equal(found.values[20:25], of_shape(prepared, "class1/0"))
+    monkeypatch.chdir(prepared / "class1")
+    for path, rows in (
+        (Path(), slice(20, 40)),
+        (prepared / "class1/2.npy", slice(30, 35)),
+        (Path("3.npy"), slice(35, 40)),
+    ):
+        part = read(path)
+        assert list(part.names) == names[rows] and set(part.label) == {"class1"}
+        np.testing.assert_array_equal(part.values, found.values[rows])
+    own = write_shapes(tmp_path / "own")
+    np.save(own / "class1/0.npy", np.zeros((5, 2, 4, 8), np.float16))
+    with pytest.raises(InputError, match=r"own has maps of several sizes: prepare it again, or give the \.npy file"):
+        read(own)
+    np.save(own / "class1/0.npy", np.full((5, 2, 8, 16), np.nan, np.float16))
+    with pytest.raises(InputError, match="NaN"):
+        read(own / "class1")
+    assert read(own / "class1/1.npy").label.tolist() == ["class1"] * 5
+    (own / "class1/1.json").unlink()  # an array as any other
+    assert read(own / "class1/1.npy").label is None
+
+
+@pytest.mark.parametrize("method", CASES)
+def test_shapes_are_classified_by_what_was_trained_on_with_the_head(run_once, prepared, tmp_path, method):
+    run = run_once(method, **CASES[method])
+    fitted = library.load(run)
+    assert fitted.classes == ("class0", "class1", "class2")
+    before, after = (load_file(run / "checkpoints" / f"{phase}.safetensors") for phase in ("pretrain", "head"))
+    classifier, own = fitted.classifier, fitted.method.model.state_dict()
+    features = {name: value for name, value in classifier.model.state_dict().items() if name in own}
+    assert {name for name in own if not name.startswith(DECODER)} == features.keys()
+    assert all(torch.equal(value, after[f"model.backbone.{name}"]) for name, value in features.items())
+    assert all(torch.equal(value, after[f"model.head.{name}"]) for name, value in classifier.head.state_dict().items())
+    assert any(not torch.equal(value, own[name]) for name, value in features.items())
+    fitted_to_maps = {"basis"}  # NFT's, after the checkpoint
+    assert all(torch.equal(own[name], before[f"model.model.{name}"]) for name in own.keys() - fitted_to_maps)
+    assert accuracy(fitted.predict, run, prepared) == pytest.approx(fitted.metrics["accuracy"], abs=0)
+    again = library.load(fitted.save(tmp_path / "model"))
+    for path in (prepared, prepared / "class1", prepared / "class2/0.npy"):
+        maps = np.asarray(fitted.read(path).values)
+        np.testing.assert_array_equal(again.probabilities(maps), fitted.probabilities(maps))
+        np.testing.assert_array_equal(again.encode(maps), fitted.encode(maps))
+    half = library.load(fitted.save(tmp_path / "half", half=True))
+    np.testing.assert_allclose(half.probabilities(maps), fitted.probabilities(maps), atol=0.02)
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("model", "half")]
+    assert sizes[1] < 0.7 * sizes[0]  # the spectrum, and names, are as large in both
+
+
+def test_a_model_in_double_precision(run_once, prepared, tmp_path):
+    run = run_once("niso", "64-true")
+    fitted = library.load(run)
+    assert {weights.dtype for weights in fitted.classifier.model.parameters()} == {torch.float64}
+    assert accuracy(fitted.predict, run, prepared) == pytest.approx(fitted.metrics["accuracy"], abs=0)
+    maps, again = of_shape(prepared, "class0/0"), library.load(fitted.save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.probabilities(maps), fitted.probabilities(maps))
+
+
+def test_a_model_that_was_frozen_is_kept_once(run_once, prepared, tmp_path):
+    run = run_once("niso", tuning="none")
+    fitted = library.load(run)
+    assert fitted.classifier.method is fitted.method and fitted.classifier.model is fitted.method.model
+    assert accuracy(fitted.predict, run, prepared) == pytest.approx(fitted.metrics["accuracy"], abs=0)
+    fitted.save(tmp_path / "model")
+    stored = [load_file(file) for file in (run / "weights.safetensors", tmp_path / "model/model.safetensors")]
+    assert stored[0].keys() == stored[1].keys()
+    assert {name.partition(".")[0] for name in stored[0]} == {"model", "head"}
+
+
+def test_runs_without_names_of_classes_have_no_classifier(run_once, prepared, tmp_path, refused):
+    """As those of earlier versions; they are evaluated and saved all the same."""
+    run = shutil.copytree(run_once("niso"), tmp_path / "run")
+    facts = json.loads((run / "run.json").read_text())
+    assert facts["data"].pop("classes")
+    (run / "run.json").write_text(json.dumps(facts))
+    before = json.loads((run / "metrics.json").read_text())
+    runner.evaluate(run)
+    assert json.loads((run / "metrics.json").read_text()) == before
+    for path in (run, library.load(run).save(tmp_path / "model")):
+        fitted, maps = library.load(path), of_shape(prepared, "class0/0")
+        assert fitted.classes == () and fitted.classifier is None and len(fitted.encode(maps)) == len(maps)
+        with pytest.raises(TypeError, match="this model has no classifier"):
+            fitted.predict(maps)
+    assert "has no classifier" in refused("predict", run, prepared)
+
+
+def test_weights_of_another_classifier_are_refused(run_once, tmp_path):
+    run = shutil.copytree(run_once("niso"), tmp_path / "run")
+    facts = json.loads((run / "run.json").read_text())
+    facts["data"]["classes"].append("class3")
+    (run / "run.json").write_text(json.dumps(facts))
+    with pytest.raises(InputError, match="its classifier has other weights"):
+        library.load(run)
+
+
+def test_the_command_names_maps_and_counts_those_that_are_right(run_once, prepared, tmp_path, niso):
+    run, out, tested = run_once("niso"), tmp_path / "predicted.npz", tmp_path / "tested"
+    for name in json.loads((run / "run.json").read_text())["test_shapes"]:
+        for file in prepared.glob(f"{name}.*"):
+            (tested / file.parent.name).mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, tested / file.parent.name)
+    shutil.copy(prepared / "parameters.json", tested)
+    done = niso("predict", run, tested, "-o", out)
+    assert done.status == 0 and done.err == ""
+    with np.load(out) as written:
+        right = (written["predicted"] == written["label"]).mean()
+        first = written["names"][0]
+    assert right == pytest.approx(json.loads((run / "metrics.json").read_text())["accuracy"], abs=0)
+    assert f"{right:.1%} are of the class that DATA gives" in done.out and done.out.startswith(f"{first}: class")
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("tuning", ["none", "labels"])
+def test_a_moved_model_classifies_on_the_device(run_once, prepared, tmp_path, device, tuning):
+    fitted, maps = library.load(run_once("niso", tuning=tuning)), of_shape(prepared, "class0/0")
+    here = fitted.probabilities(maps)
+    assert fitted.to(device) is fitted
+    assert {tensor.device.type for tensor in fitted.classifier.state_dict().values()} == {device.type}
+    np.testing.assert_allclose(fitted.probabilities(maps), here, atol=1e-4)
+    there = library.load(fitted.save(tmp_path / "model"), device=device)
+    assert {tensor.device.type for tensor in there.classifier.state_dict().values()} == {device.type}
+    np.testing.assert_allclose(there.probabilities(maps), here, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_programs_give_the_same_probabilities(run_once, prepared, tmp_path, outside):
+    run, out = run_once("niso"), tmp_path / "exported"
+    made = f"print(*export(niso.load({str(run)!r}), Path({str(out)!r}), 'pt2').values(), sep='|')"
+    printed = outside(f"import niso\nfrom pathlib import Path\nfrom niso.export import export\n{made}").strip()
+    assert printed.split("|")[-1] == "float32 (batch, 2, 8, 16) → (batch, 3) of class0, class1, class2"
+    program, fitted = torch.export.load(out / "predict.pt2").module(), library.load(run)
+    for name in ("class0/0", "class2/3"):
+        maps = of_shape(prepared, name).astype(np.float32)
+        found = program(torch.from_numpy(maps)).detach().numpy()
+        np.testing.assert_allclose(found, fitted.probabilities(maps), rtol=0, atol=1e-5)
+    assert np.ptp(fitted.probabilities(maps)) > 1e-3
