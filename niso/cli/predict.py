@@ -28,8 +28,8 @@ class Options(Command):
 
     The .npz file holds `predicted` (n,), the most probable label of each, `probabilities` (n, classes) and `classes`,
     the labels that these are of; `names` of pictures, and of frames, CLIP/NUMBER; `label`, where DATA has it or is
-    pictures, videos or prepared shapes in folders of classes. Then the share that is predicted right of those whose class the model
-    knows is printed, too.
+    pictures, videos or prepared shapes in folders of classes. Then the share that is predicted right of those whose
+    class the model knows is printed, too.
     """
 
     examples: ClassVar[dict[str, str]] = {

@@ -12,10 +12,13 @@ from safetensors.torch import load_file
 import niso as library
 from niso.data.pairs.observations import read_observations
 from niso.errors import InputError
-from niso.experiments.classifier import DECODER
+from niso.experiments.classifier import DECODER, HEAD, trained_classifier
+from niso.experiments.head import make_head
+from niso.methods.config import ClassifierConfig
 from niso.runs import runner
+from tests.methods.test_rounding import make, observations
 
-HEAD = {"steps": 20, "batch_size": 8, "learning_rate": 1e-2}
+TRAINING = {"steps": 20, "batch_size": 8, "learning_rate": 1e-2}
 CASES = {
     "niso": {},
     "nft": {},
@@ -34,7 +37,7 @@ def run_once(tiny_settings, tmp_path_factory):
         key = (method, precision, json.dumps(changes))
         if key not in folders:
             folders[key] = tmp_path_factory.mktemp("classifier") / "run"
-            runner.run(tiny_settings("shapes", None, method, precision, head=HEAD, **changes), folders[key])
+            runner.run(tiny_settings("shapes", None, method, precision, head=TRAINING, **changes), folders[key])
         return folders[key]
 
     return run
@@ -198,3 +201,16 @@ def test_programs_give_the_same_probabilities(run_once, prepared, tmp_path, outs
         found = program(torch.from_numpy(maps)).detach().numpy()
         np.testing.assert_allclose(found, fitted.probabilities(maps), rtol=0, atol=1e-5)
     assert np.ptp(fitted.probabilities(maps)) > 1e-3
+
+
+def test_the_classifier_of_weights_is_that_which_they_were_of():
+    x, method, config = observations(), make(share=1.0, half=False), ClassifierConfig()
+    head = make_head(method, config, x, 3)
+    tensors = {f"{HEAD}{name}": tensor for name, tensor in head.state_dict().items()} | {"other": torch.ones(1)}
+    found = trained_classifier(method, config, x.shape[1:], 3, tensors)
+    assert torch.equal(found(x), head.eval()(method.head_features(x))) and not found.head.training
+    assert not any(parameter.requires_grad for parameter in found.head.parameters())
+    for classes, given in ((0, tensors), (3, {"other": torch.ones(1)})):
+        assert trained_classifier(method, config, x.shape[1:], classes, given) is None
+    with pytest.raises(ValueError, match="its classifier has other weights"):
+        trained_classifier(method, config, x.shape[1:], 4, tensors)

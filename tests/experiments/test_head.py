@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from niso.experiments.head import HELD, accuracy_chance, frozen_phase, make_head, trained_head
+from niso.experiments.head import accuracy_chance, frozen_phase, make_head
 from niso.methods.config import ClassifierConfig
 from tests.methods.test_rounding import Alike, make, observations
 
@@ -63,20 +63,6 @@ def test_a_head_is_made_by_what_evaluation_gives():
     head = make_head(method, ClassifierConfig(), x, 3)
     assert not method.model.training
     assert float(head.scale) == pytest.approx(method.head_features(x).square().mean().sqrt().item(), rel=1e-5)
-
-
-def test_the_classifier_of_weights_is_that_which_they_were_of():
-    x, method, config = observations(), make(share=1.0, half=False), ClassifierConfig()
-    head = make_head(method, config, x, 3)
-    tensors = {f"{HELD}{name}": tensor for name, tensor in head.state_dict().items()} | {"other": torch.ones(1)}
-    found = trained_head(method, config, x.shape[1:], 3, tensors)
-    features = method.head_features(x)
-    assert torch.equal(found(features), head.eval()(features)) and not found.training
-    assert not any(parameter.requires_grad for parameter in found.parameters())
-    for classes, given in ((0, tensors), (3, {"other": torch.ones(1)})):
-        assert trained_head(method, config, x.shape[1:], classes, given) is None
-    with pytest.raises(ValueError, match="its classifier has other weights"):
-        trained_head(method, config, x.shape[1:], 4, tensors)
 
 
 def test_the_accuracy_of_chance_is_that_of_the_most_frequent_label():
