@@ -24,6 +24,7 @@ from niso.data.pairs.units import Units
 from niso.errors import InputError, counted, first_line, in_words_of_python
 from niso.experiments.classifier import Classifier
 from niso.experiments.diagnosis import Finding
+from niso.experiments.registered import FACT, registered
 from niso.experiments.saved import REBUILT, Saved, plain_name, write_saved
 from niso.experiments.settings import Settings
 from niso.files.writing import write_atomically
@@ -109,6 +110,8 @@ class Fitted:
         self.classifier = classifier
         """Observations as networks take them, see `scaled`, to scores of `classes`; None where there is none."""
         self.facts = {key: facts[key] for key in REBUILT if key in facts}
+        if added := registered(settings, facts):
+            self.facts[FACT] = added
         data = facts["data"]
         self.shape = tuple(int(size) for size in data["shape"])
         """Of one observation."""

@@ -13,6 +13,7 @@ from niso.errors import CheckpointError, InputError, nearest
 from niso.experiments import EXPERIMENTS
 from niso.experiments.classifier import trained_classifier
 from niso.experiments.own import Own
+from niso.experiments.registered import OF_MODEL, check_registered, registered
 from niso.experiments.saved import CONFIG, MODEL, is_saved, plain_name, read_saved
 from niso.experiments.settings import Settings
 from niso.files.paths import in_shell
@@ -88,7 +89,7 @@ def _of_run(run: Run, own: Own | None, device: torch.device) -> Fitted:
     settings = Settings.of(run)
     if not (run.finished and (run.path / WEIGHTS).is_file()):
         raise InputError(f"{run.path} is not trained to its end: finish it by {run.continuation}")
-    _check_method(run.path, settings)
+    _check_method(run.path, settings, run.facts)
     anew = f"`niso evaluate {in_shell(run.path)}` writes {WEIGHTS} anew from the checkpoints"
     weights = run.path / WEIGHTS
     tensors = checkpoint.load(weights, anew)[0]
@@ -100,11 +101,12 @@ def _of_saved(folder: Path, own: Own | None, device: torch.device) -> Fitted:
     data = facts.get("data")
     if own is None and isinstance(data, dict) and data.get("own_networks"):  # modules it names are not imported
         raise InputError(f"{folder} was trained with networks of your own: give niso.load encoder and decoder")
-    _check_method(folder, settings)
+    _check_method(folder, settings, facts)
     return _built(folder / CONFIG, folder / MODEL, settings, facts, tensors, metrics, own, device, None)
 
 
-def _check_method(path: Path, settings: Settings) -> None:
+def _check_method(path: Path, settings: Settings, facts: Mapping[str, Any]) -> None:
+    check_registered(path, settings, facts, OF_MODEL)
     if settings.method not in METHODS:
         raise InputError(f"{path} was trained by {settings.method}, which has no encoder whose latents could be used")
 
@@ -127,7 +129,10 @@ def _built(
         with torch.random.fork_rng(devices=[]), new_defaults():  # untrained weights are drawn on the CPU
             config, networks = kind.rebuild(settings.config, facts, own)
             method = METHODS.find(settings.method)(config, networks)
-        changed = "settings that describe it were changed: restore them from a copy"
+        added = registered(settings, facts)
+        own_code = [where for kind in OF_MODEL for where in added.get(kind, {}).values()]
+        what = " or ".join(["settings that describe it", *own_code])
+        changed = f"{what} were changed: restore them from a copy"
         remedy = changed if own is None else "give the encoder and decoder that it was trained with"
         beside = _restore(weights, tensors, method, remedy)
         method.model.to(device)

@@ -25,8 +25,12 @@ class Registry(UserDict[str, str], Generic[T]):
     Args:
         kind: what they are, for messages.
         entries: e.g. {"niso": "niso.methods.isometry.Isometry"}.
-        base: full name of the class that all are subclasses of; None where they are of no common one.
+        base: full name of the class that all are subclasses of; None where they are of no common one. What is not niso's
+            own must have no `mistake`, if the base can tell one, see `niso.methods.part.Part`.
         group: of entry points by which installed packages add theirs; None where they cannot.
+
+    Attributes:
+        own: the entries that niso has itself.
     """
 
     all: ClassVar[list[Registry[Any]]] = []
@@ -35,15 +39,16 @@ class Registry(UserDict[str, str], Generic[T]):
     def __init__(
         self, kind: str, entries: Mapping[str, str], base: str | None = None, group: str | None = None
     ) -> None:
-        self.kind, self._own, self._base, self.group = kind, dict(entries), base, group
+        self.kind, self.own, self._base, self.group = kind, dict(entries), base, group
+        self._known = dict(entries)
         for point in _installed().select(group=group) if group else ():
             if point.name in entries:
                 say(
                     f"! the {kind} {point.name!r} of an installed package ({point.value}) is left out: niso has its own"
                 )
             else:
-                self._own[point.name] = point.value.replace(":", ".")
-        super().__init__(self._own)
+                self._known[point.name] = point.value.replace(":", ".")
+        super().__init__(self._known)
         self.all.append(self)
 
     def __setitem__(self, name: str, where: object) -> None:
@@ -77,18 +82,23 @@ class Registry(UserDict[str, str], Generic[T]):
     def added(self) -> frozenset[str]:
         """Names that a program has added or given another meaning: other processes do not know these, as they do those
         of installed packages."""
-        return frozenset(name for name, where in self.items() if self._own.get(name) != where)
+        return frozenset(name for name, where in self.items() if self._known.get(name) != where)
+
+    @property
+    def foreign(self) -> frozenset[str]:
+        """Names that are not niso's own, or have another meaning."""
+        return frozenset(name for name, where in self.items() if self.own.get(name) != where)
 
     def reset(self) -> None:
         """Forget what a program has added or given another meaning."""
-        self.data = dict(self._own)
+        self.data = dict(self._known)
 
     def find(self, name: str) -> T:
         """The thing of this name.
 
         Raises:
             InputError: there is none; the message names the nearest. Or the entry names nothing that there is, or
-                something that is no subclass of the base.
+                something that is no subclass of the base, or is written wrongly.
         """
         if name not in self:
             raise InputError(f"unknown {self.kind} {name!r}{nearest(name, self)}")
@@ -103,10 +113,12 @@ class Registry(UserDict[str, str], Generic[T]):
             home, _, base = self._base.rpartition(".")
             if not (isinstance(found, type) and issubclass(found, getattr(import_module(home), base))):
                 raise InputError(f"{self.kind} {name!r}: {self[name]} is no subclass of {self._base}")
+            if name in self.added and hasattr(found, "mistake") and (problem := found.mistake()):
+                raise InputError(f"{self.kind} {name!r}: {self[name]}{problem}")
         return cast(T, found)
 
     def found(self) -> dict[str, T]:
-        """All things by name, without entries that name nothing or are of another class: these harm no other."""
+        """All things by name, without entries that `find` refuses: these harm no other."""
         found = {}
         for name in self:
             with suppress(InputError):

@@ -26,9 +26,9 @@ FACTS = (
     "times",
     "speed",
 )
-WHERE_THERE_ARE = ("instructions", "precision", "earlier", "changed", "evaluated")
-"""Facts of runs of this version, and of those that went on elsewhere, were trained towards another length first, or
-were evaluated again."""
+WHERE_THERE_ARE = ("instructions", "precision", "earlier", "changed", "evaluated", "registered")
+"""Facts of runs of this version, of those with parts of a program's own, and of those that went on elsewhere, were
+trained towards another length first, or were evaluated again."""
 
 
 def record_of(run: Run) -> dict[str, Any]:

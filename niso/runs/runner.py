@@ -19,6 +19,7 @@ from niso.errors import InputError, Interrupted
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.known import known
+from niso.experiments.registered import FACT, check_reads, registered
 from niso.experiments.settings import Settings
 from niso.files.locks import locked
 from niso.files.writing import write_atomically
@@ -167,6 +168,7 @@ class _Execution:
         """The experiment, with its data and networks; the facts of a training that begins are written."""
         folder, settings, first = self.folder, self.settings, self.fabric.is_global_zero
         with together():
+            check_reads(settings)
             begun = bool(folder.checkpoints)
             if first and begun and not folder.facts:
                 lacks = f"{folder.path} has no run.json: whether its data is what it was trained on cannot be seen"
@@ -180,7 +182,7 @@ class _Execution:
             # the precision is that of the fabric that `train` chooses
             experiment = kind(*words, lambda: network_precision(self.fabric)(), **before)
             if first:
-                _introduce(experiment, folder, self.training, begun)
+                _introduce(experiment, folder, settings, self.training, begun)
         return experiment
 
     def train(self, experiment: Experiment) -> nn.Module:
@@ -284,12 +286,14 @@ def _numbers(experiment: str, measured: Mapping[str, Any], described: Sequence[s
     return metrics
 
 
-def _introduce(experiment: Experiment, folder: Run, training: bool, begun: bool) -> None:
+def _introduce(experiment: Experiment, folder: Run, settings: Settings, training: bool, begun: bool) -> None:
     """Say what was chosen, and record the facts of the data; InputError where these have changed since."""
     if training and experiment.announcement:
         say(f"{experiment.name}: {experiment.announcement}")
     drawn = experiment.facts()
     check_split(folder, drawn, experiment.evaluation_facts)
+    if (added := registered(settings, drawn)) or FACT in folder.facts:
+        drawn = {**drawn, FACT: added}
     if training and drawn:
         # networks and scaling stay as they were when training began
         folder.write("facts", {**drawn, **folder.facts} if begun else {**folder.facts, **drawn})

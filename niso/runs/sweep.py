@@ -17,10 +17,10 @@ from pathlib import Path
 from niso.config import flat, read_yaml, to_yaml
 from niso.errors import CheckpointError, InputError, Interrupted, TrainingError, first_line
 from niso.experiments import EXPERIMENTS
+from niso.experiments.registered import registered
 from niso.experiments.settings import Settings
 from niso.files.folders import write_new
 from niso.files.paths import in_shell
-from niso.registry import Registry
 from niso.runs import runner
 from niso.runs.cluster import JOBS, Launcher, submit
 from niso.runs.parallel import Job, run_side_by_side
@@ -162,19 +162,13 @@ def _go(jobs: Sequence[Job], out: Path, parallel: int, launcher: Launcher | None
     return text
 
 
-CHOOSE = {"action": ("action", "transform")}
-"""Settings that choose from a registry, where their name is not the kind of what it holds."""
-
-
 def _check_known_elsewhere(jobs: Sequence[Job]) -> None:
     """InputError where processes of niso itself would not know what is to be run."""
-    asked = {(name.rpartition(".")[2], value) for job in jobs for name, value in flat(job.settings.dump())}
-    for registry in Registry.all:
-        settings = CHOOSE.get(registry.kind, (registry.kind,))
-        if unknown := {value for name, value in asked if name in settings and value in registry.added}:
+    for job in jobs:
+        for kind, names in registered(job.settings, {}, installed=False).items():
             raise InputError(
-                f"--parallel and --launcher start processes of niso itself, which do not know the {registry.kind} "
-                f"{min(unknown)} of your program: leave them out"
+                f"--parallel and --launcher start processes of niso itself, which do not know the {kind} {min(names)} "
+                "of your program: leave them out"
             )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from niso.config import flat
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
+from niso.experiments.registered import check_registered
 from niso.experiments.saved import REBUILT
 from niso.experiments.settings import Settings
 from niso.training.run import SETTINGS, Run
@@ -24,9 +25,11 @@ def settings_as_trained(old: Run) -> Settings:
     """Settings of a run.
 
     Raises:
-        InputError: config.yaml is no longer that of the run that was trained, or damaged.
+        InputError: config.yaml is no longer that of the run that was trained, or damaged; or as of `check_registered`.
     """
     settings = Settings.of(old)
+    if old.checkpoints or old.finished:
+        check_registered(old.path, settings, old.facts)
     trained = dict(flat(old.facts.get("settings", {})))
     asked = dict(flat(settings.dump())) | dict(flat(old.determining))  # what the file lacks has its default
     for name in trained.keys() & asked.keys():

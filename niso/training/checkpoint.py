@@ -137,7 +137,7 @@ def restore_weights(
     path: Path,
     tensors: dict[str, Tensor],
     module: nn.Module,
-    remedy: str = "undo the change of config.yaml, or start a new run",
+    remedy: str = "undo the change of config.yaml or of your own code, or start a new run",
 ) -> None:
     """Load "model.…" tensors into a module.
 

@@ -7,7 +7,7 @@ write_tum(Path("trajectory.txt"), predicted)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,6 +26,7 @@ from niso.experiments.pose.experiment import Pose
 from niso.experiments.pose.losses import PoseObjective
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PoseConfig
+from niso.experiments.registered import OF_MODEL, check_registered
 from niso.experiments.saved import MODEL, is_saved, read_saved
 from niso.experiments.settings import Settings
 from niso.files.paths import in_shell
@@ -89,8 +90,8 @@ def load_reader(path: Path, tune: bool = False) -> PoseReader:
         raise InputError(f"{path} is not a run's {WEIGHTS}: give the run folder")
     folder = path.parent if path.is_file() else path
     if is_saved(folder):
-        settings, _, _, tensors = read_saved(folder)
-        _check_kind(folder, settings)
+        settings, facts, _, tensors = read_saved(folder)
+        _check_kind(folder, settings, facts)
         weights = folder / MODEL
     else:
         settings, weights, tensors = _of_run(Run.open(folder))
@@ -109,7 +110,7 @@ def load_reader(path: Path, tune: bool = False) -> PoseReader:
 
 def _of_run(run: Run) -> tuple[Settings, Path, dict[str, Tensor]]:
     settings = Settings.of(run)
-    _check_kind(run.path, settings)
+    _check_kind(run.path, settings, run.facts)
     weights = run.path / WEIGHTS
     if not weights.is_file():
         raise InputError(f"{run.path} is not trained to its end: finish it by {run.continuation}")
@@ -117,9 +118,10 @@ def _of_run(run: Run) -> tuple[Settings, Path, dict[str, Tensor]]:
     return settings, weights, checkpoint.load(weights, remedy)[0]
 
 
-def _check_kind(folder: Path, settings: Settings) -> None:
+def _check_kind(folder: Path, settings: Settings, facts: Mapping[str, Any]) -> None:
     if settings.experiment != "pose":
         raise InputError(f"{folder} is a run of {settings.experiment}: give one of `niso run pose`")
+    check_registered(folder, settings, facts, OF_MODEL)
 
 
 @torch.no_grad()

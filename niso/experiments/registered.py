@@ -1,0 +1,107 @@
+"""Which parts of a run a program registered itself: recorded with the run, and compared when it is opened again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from niso.config import flat
+from niso.errors import InputError
+from niso.experiments import EXPERIMENTS
+from niso.experiments.settings import Settings
+from niso.methods.config import ClassifierConfig
+from niso.methods.part import Part
+from niso.registry import Registry
+
+FACT = "registered"
+"""Fact of a run or a saved model, where there are such parts, e.g. {"method": {"niso": "package.Mine"}}."""
+OF_MODEL = ("experiment", "method", "spectrum", "classifier")
+"""Kinds of parts that a trained model is made of; others say what it was trained on."""
+CHOOSE = {"action": ("action", "transform")}
+"""Settings that choose from a registry, where their name is not the kind of what it holds."""
+
+
+def registered(settings: Settings, facts: Mapping[str, Any], installed: bool = True) -> dict[str, dict[str, str]]:
+    """Parts of a run that are not niso's own, or have another meaning: kind → name → full name.
+
+    Args:
+        facts: of the run: what it "chose" counts as its settings do.
+        installed: whether those of installed packages count, which other processes know, too.
+    """
+    found = defaultdict[str, dict[str, str]](dict)
+    for registry in Registry.all:
+        for name in _chosen(registry.kind, settings, facts):
+            if name in (registry.foreign if installed else registry.added):
+                found[registry.kind][name] = registry[name]
+    return dict(found)
+
+
+def check_registered(
+    source: Path, settings: Settings, facts: Mapping[str, Any], kinds: Collection[str] | None = None
+) -> None:
+    """Check that the parts of a run are those that it was trained with, wherever a program registers them from.
+
+    A part that a program has added has moved where its class has the same name in another module. Of one that is not
+    niso's, and of which the facts say nothing, nothing is known.
+
+    Args:
+        kinds: of the parts that count; all by default.
+
+    Raises:
+        InputError: a name means another part here; or the facts are damaged.
+    """
+    recorded = facts.get(FACT) or {}
+    if not isinstance(recorded, Mapping) or not all(isinstance(names, Mapping) for names in recorded.values()):
+        raise InputError(f"{source}: {FACT} must be an object of objects: restore it from a copy")
+    own, here = defaultdict[str, dict[str, str]](dict), defaultdict[str, dict[str, str]](dict)
+    for registry in Registry.all:  # two may be of one kind
+        own[registry.kind] |= registry.own
+        here[registry.kind] |= registry.data
+    for kind in sorted(own.keys() if kinds is None else own.keys() & set(kinds)):
+        for name in _chosen(kind, settings, facts):
+            added = recorded.get(kind, {}).get(name)
+            trained, now = added or own[kind].get(name), here[kind].get(name)
+            moved = added and now and now != own[kind].get(name) and _class(added) == _class(now)
+            if trained not in (None, now) and not moved:
+                raise InputError(
+                    f"{source} was trained with {trained} as the {kind} {name}, which is {now or 'unknown'} here: "
+                    f"register {trained} under that name first"
+                )
+
+
+def check_reads(settings: Settings) -> None:
+    """Check that what a program has added reads settings that there are, in any experiment.
+
+    Raises:
+        InputError: it names another one.
+    """
+    added = registered(settings, {})
+    for registry in Registry.all:
+        for name in added.get(registry.kind, {}).keys() & registry.keys():
+            part = registry.find(name)
+            if isinstance(part, type) and issubclass(part, Part) and (unknown := part.reads - _known()):
+                raise InputError(
+                    f"{registry.kind} {name!r}: {registry[name]}.reads names {min(unknown)}, which is no setting"
+                )
+
+
+def _known() -> set[str]:
+    """Settings of all experiments, and groups of them."""
+    presets = [config for kind in EXPERIMENTS.found().values() for config in kind.presets.values()]
+    names = [name.split(".") for config in (ClassifierConfig(), *presets) for name, _ in flat(asdict(config))]
+    return {".".join(parts[:end]) for parts in names for end in range(1, len(parts) + 1)}
+
+
+def _chosen(kind: str, settings: Settings, facts: Mapping[str, Any]) -> Iterator[str]:
+    """Names of parts of a kind that a run chose."""
+    values = {**settings.dump(), "chosen": facts.get("chosen") or {}}
+    choosing = CHOOSE.get(kind, (kind,))
+    asked = (value for setting, value in flat(values) if setting.rpartition(".")[2] in choosing)
+    yield from dict.fromkeys(value for value in asked if isinstance(value, str))
+
+
+def _class(where: str) -> str:
+    return where.rpartition(".")[2]
