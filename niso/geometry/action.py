@@ -125,7 +125,7 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
     """An action, if it is as `Transformations` says, by a try on some observations.
 
     Raises:
-        InputError: it lacks a part, or fails, or gives something of another form.
+        InputError: it lacks a part, or fails, or gives something of another form, or something else each time.
     """
     if not isinstance(action, Transformations):
         lacking = [part for part in ("unit", "sample", "act", "strength") if not hasattr(action, part)]
@@ -142,7 +142,7 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
         twice = action.compose(t, t) if composes(action) else t
         if not isinstance(twice, Tensor) or twice.shape != t.shape:
             raise InputError(f"action {name}: compose must give {described(t)}, as it gets, not {described(twice)}")
-        _, moved = action.act(x, twice), action.act(x, t)
+        _, moved, moved_again = action.act(x, twice), action.act(x, t), action.act(x, t)
         strength = action.strength(t)
     except InputError:
         raise
@@ -153,8 +153,14 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
         raise InputError(f"action {name}: act changes the observations that it gets: let it give others")
     if not isinstance(moved, Tensor) or moved.shape != x.shape or moved.dtype != x.dtype:
         raise InputError(f"action {name}: act must give {described(x)}, as it gets, not {described(moved)}")
+    if not torch.allclose(moved, moved_again, rtol=0, atol=0, equal_nan=True):
+        raise InputError(f"action {name}: act must give the same for the same t: let sample draw what is random")
     if not isinstance(strength, Tensor) or strength.shape != (count,):
         raise InputError(f"action {name}: strength must give a tensor of {count} numbers, not {described(strength)}")
+    if not (bool((strength >= 0).all()) and bool(strength.isfinite().all())):
+        raise InputError(f"action {name}: strength must give finite numbers from 0 on, not {strength.tolist()}")
+    if not isinstance(action.unit, str):
+        raise InputError(f'action {name}: unit must be a text, such as "degrees", not {described(action.unit)}')
     return action
 
 

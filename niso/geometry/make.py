@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from inspect import getattr_static
+
 import torch
 
 from niso.errors import InputError, nearest
 from niso.geometry import ACTIONS
 from niso.geometry.action import Transformations, check_action
+
+TRIED = 8
+"""Observations that an action is tried on."""
 
 
 def make_action(flag: str, name: str, kind: str, shape: tuple[int, ...]) -> Transformations:
@@ -22,9 +27,18 @@ def make_action(flag: str, name: str, kind: str, shape: tuple[int, ...]) -> Tran
     if name not in ACTIONS:
         raise InputError(f"unknown {flag.lstrip('-')} {name!r}{nearest(name, ACTIONS)}")
     registered = ACTIONS.find(name)
+    if not isinstance(registered, type):
+        raise InputError(f"action {name}: {ACTIONS[name]} is no class: register one")
+    of = getattr(registered, "of", None)
+    if of is not None and not isinstance(getattr_static(registered, "of"), classmethod | staticmethod):
+        raise InputError(f"action {name}: {ACTIONS[name]}.of must be a classmethod of (kind, shape)")
     try:
-        action = registered.of(kind, shape) if hasattr(registered, "of") else registered()
-    except (TypeError, ValueError) as error:
-        remedy = "" if hasattr(registered, "of") else ": give its class a classmethod of(kind, shape)"
-        raise InputError(f"{flag} {name} does not fit {kind} {shape}: {error}{remedy}") from error
-    return check_action(name, action, torch.zeros(2, *shape))
+        action = registered() if of is None else of(kind, shape)
+    except InputError:
+        raise
+    except Exception as error:  # an action may be the user's, and raise anything
+        remedy = ": give its class a classmethod of(kind, shape)" if of is None else ""
+        problem = f"{error}" if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: {error}"
+        raise InputError(f"{flag} {name} does not fit {kind} {shape}: {problem}{remedy}") from error
+    # noise, in which whatever moves is seen
+    return check_action(name, action, torch.rand(TRIED, *shape, generator=torch.Generator().manual_seed(0)))

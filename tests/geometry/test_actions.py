@@ -216,6 +216,11 @@ def test_what_is_composed_can_be_applied_twice_without_inverses():
         ({"act": lambda self, x, t: x / 0 @ x}, "does not act on observations .*: RuntimeError"),
         ({"strength": lambda self, t: t[:, None]}, "strength must give a tensor of 2 numbers, not"),
         ({"strength": lambda self, t: 1.0}, "not float"),
+        ({"strength": lambda self, t: -t.float()}, "strength must give finite numbers from 0 on, not"),
+        ({"strength": lambda self, t: t.double() / 0}, "strength must give finite numbers from 0 on, not"),
+        ({"strength": lambda self, t: t.float() * torch.nan}, "strength must give finite numbers from 0 on, not"),
+        ({"act": lambda self, x, t: x * torch.rand(2, 1)}, "act must give the same for the same t"),
+        ({"unit": 1}, 'unit must be a text, such as "degrees", not int'),
     ],
 )
 def test_what_is_no_action_is_named(changes, message):

@@ -39,11 +39,18 @@ def read_digits(name: str, data_dir: Path | None) -> Digits:
     """The data set of this name.
 
     Raises:
-        InputError: there is none, it cannot be read, or its function returns something else, see `check_digits`.
+        InputError: there is none, it cannot be read, its function takes other arguments, or it returns something else,
+            see `check_digits`.
     """
     from niso.data.digits.mnist import check_digits  # loads torch
 
     read = DIGITS.find(name)
     if not callable(read):
         raise InputError(f"digits {name}: {DIGITS[name]} is no function")
-    return check_digits(name, read(data_dir) if name in of_folder() else read())
+    folder = (data_dir,) if name in of_folder() else ()
+    try:
+        signature(read).bind(*folder)
+    except (TypeError, ValueError) as error:
+        problem = f"{DIGITS[name]} must be a function of the data folder, or of nothing ({error})"
+        raise InputError(f"digits {name}: {problem}") from error
+    return check_digits(name, read(*folder))
