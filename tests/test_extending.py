@@ -6,6 +6,7 @@ Everything between two lines of dashes would be such a file; a test counts its l
 
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -19,13 +20,14 @@ from niso import fit, load
 from niso.autoencoding import Autoencoding
 from niso.cli.run import parse_run
 from niso.config import Optimisation
-from niso.data.digits import DIGITS
+from niso.data.digits import DIGITS, read_digits
 from niso.data.digits.mnist import Digits
 from niso.data.squares import signed
 from niso.data.transformed import related
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.head import try_head
 from niso.experiments.homnist.presets import HomnistConfig
 from niso.experiments.pose.experiment import Pose
 from niso.experiments.pose.inference import load_reader
@@ -35,6 +37,7 @@ from niso.experiments.pose.presets import PoseConfig
 from niso.functional_map import least_squares_map
 from niso.geometry import ACTIONS, se3
 from niso.geometry.domains.domain import Domain
+from niso.geometry.make import make_action
 from niso.losses import reconstruction
 from niso.methods import METHODS, methods_of
 from niso.methods.config import ClassifierConfig, MethodConfig
@@ -501,3 +504,204 @@ def test_names_are_refused_that_are_another_experiments_or_unknown_elsewhere(ref
     monkeypatch.delattr(Toy, "figures")
     monkeypatch.delattr(Toy, "metrics")
     assert "Heir lacks metrics, figures: " in refused("run", "heir", "--out", tmp_path / "run")
+
+
+# Mistakes in own parts are named before anything is trained
+
+
+class OneMore(SingularValues):
+    @classmethod
+    def make(cls, examples, classes, config, eigenvalues):
+        return super().make(examples, classes + 1, config, eigenvalues)
+
+
+class ForEach(Head):
+    @classmethod
+    def make(cls, examples, classes, config, eigenvalues):
+        return nn.Linear(examples.shape[2], classes)
+
+
+class Fewer(ForEach):
+    @classmethod
+    def make(cls, examples, classes, config, eigenvalues):
+        return nn.Linear(examples.shape[2] + 1, classes)
+
+
+class Nothing(Head):
+    @classmethod
+    def make(cls, examples, classes, config, eigenvalues):
+        return None
+
+
+class Untrained(Head):
+    @classmethod
+    def make(cls, examples, classes, config, eigenvalues):
+        head = SingularValues.make(examples, classes, config, eigenvalues)
+        return head.requires_grad_(False)
+
+
+class Lacking(Head):
+    pass
+
+
+class OfInstance(Head):
+    def make(self, examples, classes, config, eigenvalues):
+        return None
+
+
+class OtherWords(Head):
+    @classmethod
+    def make(cls, examples, classes):
+        return None
+
+
+class Listed(SingularValues):
+    reads = ["mlp"]  # noqa: RUF012
+
+
+class Texted(SingularValues):
+    reads = "mlp"
+
+
+class Unknown(SingularValues):
+    reads = frozenset({"nonsense"})
+
+
+class InTuple(SingularValues):
+    @classmethod
+    def unread(cls, config):
+        return ("norm",)
+
+
+class RankLess(Smooth):
+    @classmethod
+    def make(cls, config, domain, grid, rank):
+        return super().make(config, domain, grid, rank - 1)
+
+
+class NoSpectrum(Smooth):
+    @classmethod
+    def make(cls, config, domain, grid, rank):
+        return super().make(config, domain, grid, rank).eigenfunctions
+
+
+class PointLess(Smooth):
+    @classmethod
+    def make(cls, config, domain, grid, rank):
+        made = super().make(config, domain, grid, rank)
+        mass, functions = made.mass[1:], torch.linalg.qr(made.eigenfunctions[1:])[0]
+        return FixedSpectrum(mass, functions, made.eigenvalues)
+
+
+SMALL = (
+    "homnist --digits bars --method niso --rank 4 --steps 1 --head.steps 1 --batch-size 4 --evaluation-pairs 4 "
+    "--test-copies 2 --conv.channels 4 --conv.latent-channels 4 --conv.stem-channels 4"
+)
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (OneMore, r"OneMore must give scores of 2 classes, here \(8, 2\), not torch.float32 of \(8, 3\)"),
+        (ForEach, "ForEach (must give scores of 2 classes|does not classify .*TypeCheckError)"),
+        (Fewer, "Fewer does not classify features of this method: RuntimeError: mat1 and mat2"),
+        (Nothing, r"Nothing\.make must give a torch.nn.Module, not NoneType"),
+        (Untrained, "Untrained has no parameters to train"),
+        (Lacking, "Lacking lacks make: see niso.methods.heads.head.Head"),
+        (OfInstance, r"OfInstance\.make must be a classmethod of \(examples, classes, config, eigenvalues\)"),
+        (OtherWords, r"OtherWords\.make must be a classmethod of \(examples, classes, config, eigenvalues\)"),
+        (Listed, r"Listed\.reads must be a frozenset of names, .* not \['mlp'\]"),
+        (Texted, r"Texted\.reads must be a frozenset of names, .* not 'mlp'"),
+        (Unknown, r"Unknown\.reads names nonsense, which is no setting"),
+        (InTuple, r"InTuple\.unread must give a dict of settings and reasons, not tuple"),
+        (RankLess, r"RankLess\.make must give a spectrum of \d+ points and rank 4, not of \d+ and 3"),
+        (PointLess, r"PointLess\.make must give a spectrum of (\d+) points and rank 4, not of (?!\1)\d+ and 4"),
+        (NoSpectrum, r"NoSpectrum\.make must give a niso.spectrum.SpectrumModule, not torch.float32 of"),
+    ],
+)
+def test_a_head_or_a_spectrum_of_another_form_is_named_before_training(refused, tmp_path, monkeypatch, part, message):
+    registry, flag = (SPECTRA, "--spectrum") if issubclass(part, Smooth) else (HEADS, "--classifier")
+    monkeypatch.setitem(registry, "wrong", f"{__name__}.{part.__name__}")
+    line = refused("run", *SMALL.split(), flag, "wrong", "--out", tmp_path / "run")
+    assert re.search(message, line), line
+    assert not (tmp_path / "run").exists()
+
+
+class Apart(LeastSquares):
+    def objective(self):
+        return nn.Linear(1, 1)
+
+
+class Plain(LeastSquares):
+    def objective(self):
+        return lambda batch, progress: {}
+
+
+class ListedMethod(LeastSquares):
+    reads = ["norm"]  # noqa: RUF012
+
+
+@pytest.mark.usefixtures("registered", "drawn")
+def test_a_method_of_another_form_is_named_and_harms_no_other(niso, refused, tmp_path, monkeypatch):
+    for part, message in {
+        Apart: "Apart.objective does not hold the parameters of Apart's model: keep the model as a submodule",
+        Plain: "Plain.objective must give a torch.nn.Module, not function",
+        ListedMethod: "ListedMethod.reads must be a frozenset of names",
+    }.items():
+        monkeypatch.setitem(METHODS, "wrong", f"{__name__}.{part.__name__}")
+        assert message in refused("run", "toy", "--method", "wrong", "--out", tmp_path / "run")
+    assert niso("run", "toy", "--method", "niso", "--out", tmp_path / "run").status == 0
+
+
+def test_niso_itself_makes_no_such_mistake():
+    for registry in (METHODS, HEADS, SPECTRA, BASELINES):
+        assert not any(part.mistake() for part in registry.found().values())
+
+
+def test_trials_leave_the_random_generator_as_it_is():
+    method = METHODS.find("niso")(ClassifierConfig(rank=4), Networks(nn.Linear(3, 2), nn.Linear(2, 3), (1, 12), 2))
+    before = torch.get_rng_state()
+    method.check_objective()
+    try_head(method, ClassifierConfig(), torch.rand(9, 12, 3, generator=torch.Generator().manual_seed(0)), 5)
+    assert torch.equal(torch.get_rng_state(), before) and method.model.training
+
+
+def keyword(*, data_dir):
+    return bars()
+
+
+def two(first, second):
+    return bars()
+
+
+@pytest.mark.parametrize("function", [keyword, two])
+def test_data_sets_of_other_arguments_are_named(monkeypatch, function):
+    monkeypatch.setitem(DIGITS, "wrong", f"{__name__}.{function.__name__}")
+    with pytest.raises(InputError, match=rf"digits wrong: .*\.{function.__name__} must be a function of the data"):
+        read_digits("wrong", None)
+
+
+class OfMethod(QuarterTurns):
+    def of(self, kind, shape):
+        return self
+
+
+class OfBroken(QuarterTurns):
+    @classmethod
+    def of(cls, kind, shape):
+        raise KeyError(kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("bars", "bars is no class: register one"),
+        ("OfMethod", r"OfMethod\.of must be a classmethod of \(kind, shape\)"),
+        ("OfBroken", "does not fit images .*: KeyError: 'images'"),
+    ],
+)
+def test_actions_of_another_form_are_named(monkeypatch, name, message):
+    monkeypatch.setitem(ACTIONS, "wrong", f"{__name__}.{name}")
+    with pytest.raises(InputError, match=message):
+        make_action("--action", "wrong", "images", (1, 4, 4))

@@ -19,7 +19,7 @@ from niso.experiments.diagnosis import Finding, diagnose
 from niso.experiments.own import Own
 from niso.methods import METHODS
 from niso.methods.method import Method, Networks
-from niso.methods.part import Part
+from niso.methods.part import Part, unread_by
 from niso.random import check_parts
 from niso.results import Metric, Published, Result
 from niso.training.loop import Phase as Phase
@@ -109,7 +109,7 @@ class Experiment(ABC):
         """The untrained method of the run, on its device.
 
         Raises:
-            InputError: the settings of networks and method do not fit the data.
+            InputError: the settings of networks and method do not fit the data, or as of `Method.check_objective`.
         """
         try:
             method = METHODS.find(self.method_name)(settings or self.config, networks())
@@ -117,6 +117,7 @@ class Experiment(ABC):
             raise InputError(str(error)) from error
         method.precision = self.precision
         method.model.to(self.device)
+        method.check_objective()
         return method
 
     @classmethod
@@ -161,7 +162,7 @@ class Experiment(ABC):
             readers = [name for name, read in others.items() if setting in read]
             some = ", ".join(readers[:-1]) + " and " * (len(readers) > 1) + readers[-1]
             unread[setting] = f"the method {method} does not read it; {some} {'do' if len(readers) > 1 else 'does'}"
-        return cls.kind(method).unread(config) | unread
+        return unread_by(cls.kind(method), config) | unread
 
     @classmethod
     def default_method(cls, config: Any, data_dir: Path | None) -> str:

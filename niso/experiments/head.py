@@ -9,7 +9,9 @@ import torch
 from jaxtyping import Int, Shaped
 from torch import Tensor, nn
 
+from niso.checks import described
 from niso.config import SPECTRAL
+from niso.errors import InputError, first_line
 from niso.experiments.experiment import Phase
 from niso.methods.config import ClassifierConfig
 from niso.methods.method import Batches, Method
@@ -21,6 +23,8 @@ from niso.training.loop import Sampler
 ACCURACY_CHANCE = Metric("accuracy_chance", "share of the most frequent class among those that accuracies are of")
 OF_FROZEN = {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
 """Settings that the training of a head alone does not read, and why."""
+TRIED = 8
+"""Observations that a classifier is tried on before training, at most."""
 
 
 @torch.no_grad()
@@ -28,6 +32,35 @@ def make_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch
     """An untrained classifier of what a method makes of observations like these, where they are."""
     method.model.eval()
     return method.head(config, method.head_features(x), classes).to(x.device)
+
+
+def try_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch ..."], classes: int) -> None:
+    """Try a classifier of what an untrained method makes of some observations; the generator of the CPU, by which
+    weights are drawn, stays as it is.
+
+    Raises:
+        InputError: it cannot be made, gives something else than a score of each class, or has nothing to train.
+    """
+    x, kind, training = x[:TRIED], type(method), method.model.training
+    name = f"classifier {config.classifier}: {kind.head_of(config).__name__}"
+    if "classifier" not in kind.reads:
+        name = f"{kind.__name__}.head"
+    try:
+        with torch.no_grad(), torch.random.fork_rng([]), method.precision():
+            head = make_head(method, config, x, classes).eval()
+            scores = head(method.head_features(x))
+    except InputError:
+        raise
+    except Exception as error:  # a head may be the user's, and raise anything
+        problem = f"{type(error).__name__}: {first_line(error)}"
+        raise InputError(f"{name} does not classify features of this method: {problem}") from error
+    finally:
+        method.model.train(training)
+    if not (isinstance(scores, Tensor) and scores.shape == (len(x), classes) and scores.is_floating_point()):
+        expected = f"scores of {classes} classes, here ({len(x)}, {classes})"
+        raise InputError(f"{name} must give {expected}, not {described(scores)}")
+    if not any(parameter.requires_grad for parameter in head.parameters()):
+        raise InputError(f"{name} has no parameters to train: choose another classifier, or give it some")
 
 
 def frozen_phase(

@@ -13,6 +13,7 @@ from niso.geometry.domains.domain import Sampling
 from niso.methods.config import GroupConfig
 from niso.methods.method import Method, Networks
 from niso.methods.spectra import SPECTRA
+from niso.methods.spectra.parametrisation import make_spectrum
 from niso.model import NeuralIsometry
 from niso.objective import IsometryObjective
 from niso.spectrum import Spectrum, SpectrumModule
@@ -43,7 +44,7 @@ class Isometry(Method):
         return NeuralIsometry(
             networks.encoder,
             networks.decoder,
-            SPECTRA.find(config.spectrum).make(config, networks.domain, networks.grid, rank),
+            make_spectrum(SPECTRA.find(config.spectrum), config, networks.domain, networks.grid, rank),
             mask=self.admitted,
             special=config.special,
             damping=config.damping,

@@ -15,6 +15,8 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from niso.autoencoding import Autoencoding
+from niso.checks import described
+from niso.errors import InputError
 from niso.geometry.domains.domain import Domain, Sampling, box
 from niso.linalg import autocasts, without_autocast
 from niso.messages import say
@@ -23,7 +25,7 @@ from niso.methods.config import ClassifierConfig, Confidence, MethodConfig
 from niso.methods.heads import HEADS
 from niso.methods.heads.head import Head
 from niso.methods.heads.rescaled import RescaledHead
-from niso.methods.part import Part, parts_unread, settings_of
+from niso.methods.part import Part, parts_unread, settings_of, unread_by
 from niso.methods.rounding import ROUNDED, rounding_error
 from niso.methods.spectra import SPECTRA
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
@@ -194,7 +196,24 @@ class Method(Part, ABC):
         if chosen in heads:
             return parts_unread("classifier", heads, chosen, config)
         why = f"{chosen} is for maps that commute with an operator, which this method lacks"
-        return {"classifier": why} | cls.head_of(config).unread(config)
+        return {"classifier": why} | unread_by(cls.head_of(config), config)
+
+    def check_objective(self) -> None:
+        """Check that the objective trains the model, before it does; the generator of the CPU stays as it is.
+
+        Raises:
+            InputError: it is no module, or holds other parameters.
+        """
+        name = type(self).__name__
+        with torch.random.fork_rng([]):
+            objective = self.objective()
+        if not isinstance(objective, nn.Module):
+            raise InputError(f"{name}.objective must give a torch.nn.Module, not {described(objective)}")
+        held = set(map(id, objective.parameters()))
+        if not all(id(parameter) in held for parameter in self.model.parameters()):
+            raise InputError(
+                f"{name}.objective does not hold the parameters of {name}'s model: keep the model as a submodule"
+            )
 
     @abstractmethod
     def build(self, networks: Networks) -> Autoencoding:
@@ -211,8 +230,15 @@ class Method(Part, ABC):
     def head(
         self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
     ) -> nn.Module:
-        """An untrained classifier of features like these: by default the one of the settings, see `head_of`."""
-        head = self.head_of(config).make(examples, classes, config, self.eigenvalues())
+        """An untrained classifier of features like these: by default the one of the settings, see `head_of`.
+
+        Raises:
+            InputError: its kind makes no module.
+        """
+        kind = self.head_of(config)
+        head = kind.make(examples, classes, config, self.eigenvalues())
+        if not isinstance(head, nn.Module):
+            raise InputError(f"{kind.__name__}.make must give a torch.nn.Module, not {described(head)}")
         return RescaledHead(head, examples)
 
     @property

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from inspect import getattr_static, signature
 from typing import Any, ClassVar
+
+from niso.checks import described
+from niso.errors import InputError
 
 
 class Part:
@@ -18,6 +22,28 @@ class Part:
         """What it is: the first sentence of its docstring, without what stands in brackets; empty where it has none."""
         text = re.sub(r"\s*\([^)]*\)", "", " ".join((cls.__doc__ or "").split()))
         return re.split(r"(?<=\.) ", text)[0].rstrip(".")
+
+    @classmethod
+    def mistake(cls) -> str:
+        """What a subclass does not say as it should, to follow its name in a message; empty where all is well."""
+        if not isinstance(cls.reads, frozenset | set) or not all(isinstance(name, str) for name in cls.reads):
+            return f'.reads must be a frozenset of names, as frozenset({{"mlp"}}), not {cls.reads!r}'
+        if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
+            return f" lacks {', '.join(lacking)}: see {cls.__mro__[1].__module__}.{cls.__mro__[1].__name__}"
+        for base in reversed(cls.__mro__):
+            for name, member in vars(base).items():
+                own = getattr_static(cls, name, None)
+                if not isinstance(member, classmethod) or own is member or name.startswith("_"):
+                    continue
+                words = [word for word in signature(member.__get__(None, base)).parameters]
+                call = f".{name} must be a classmethod of ({', '.join(words)})"
+                if not isinstance(own, classmethod | staticmethod):
+                    return call
+                try:
+                    signature(getattr(cls, name)).bind(*words)
+                except TypeError:
+                    return call
+        return ""
 
     @classmethod
     def settings(cls) -> frozenset[str]:
@@ -50,4 +76,17 @@ def parts_unread(setting: str, parts: Mapping[str, type[Part]], chosen: str, con
         config: all settings.
     """
     others = settings_of(parts.values()) - parts[chosen].reads
-    return dict.fromkeys(sorted(others), f"--{setting} is {chosen}") | parts[chosen].unread(config)
+    return dict.fromkeys(sorted(others), f"--{setting} is {chosen}") | unread_by(parts[chosen], config)
+
+
+def unread_by(part: type[Part], config: Any) -> dict[str, str]:
+    """What a part says of settings that it does not read, see `Part.unread`.
+
+    Raises:
+        InputError: it gives something else.
+    """
+    unread = part.unread(config)
+    if not isinstance(unread, dict):
+        name = f"{part.__module__}.{part.__name__}"
+        raise InputError(f"{name}.unread must give a dict of settings and reasons, not {described(unread)}")
+    return unread

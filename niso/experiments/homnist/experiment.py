@@ -23,7 +23,7 @@ from niso.data.squares import signed
 from niso.errors import InputError
 from niso.experiments import partial_views
 from niso.experiments.experiment import PIXELS, Experiment, Phase, check_batch
-from niso.experiments.head import ACCURACY_CHANCE, OF_FROZEN, accuracy_chance, frozen_phase, make_head
+from niso.experiments.head import ACCURACY_CHANCE, OF_FROZEN, accuracy_chance, frozen_phase, make_head, try_head
 from niso.experiments.homnist import classification
 from niso.experiments.homnist.classification import Scores
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS, Architecture, HomnistConfig
@@ -151,6 +151,7 @@ class Homnist(Experiment):
         if config.occlusion:
             check_batch(self.method, config.completion.batch_size, config.completion.accumulation)
         check_parts(config.head.batch_size, config.head.accumulation)
+        try_head(self.method, config, next(self.sampling.examples())[0], self.classes)
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from niso.data.pairs.table import Kind, Table
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase, check_batch
-from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, frozen_phase, make_head
+from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, frozen_phase, make_head, try_head
 from niso.experiments.own import Own
 from niso.experiments.pairs.choice import choose, keep, lacking, said, with_rank
 from niso.experiments.pairs.metrics import METRICS, VALIDATED
@@ -154,7 +154,7 @@ class Pairs(Experiment):
             self.device,
             reading.first_view == "transformed",
         )
-        self._check_method(table.name)
+        self._check_method(table.name, transform)
         own = (self.given and self.given.own) or self._named(wishes)
         chosen = keep(before, wishes) if before else choose(wishes, self.data, self.method_name, own is not None)
         try:
@@ -188,6 +188,7 @@ class Pairs(Experiment):
         check_batch(self.method, self.config.training.batch_size, self.config.training.accumulation)
         if self.data.classes:
             check_parts(self.config.head.batch_size, self.config.head.accumulation)
+            try_head(self.method, self.config, next(self.data.examples("train", BATCH))[0], self.data.classes)
         self.head: nn.Module | None = None
         self.announcement = said(self.config, self.data, networks.points, self.method_name)
 
@@ -210,10 +211,15 @@ class Pairs(Experiment):
             return None
         return Own(import_module_class(wishes.encoder), import_module_class(wishes.decoder))
 
-    def _check_method(self, name: str) -> None:
+    def _check_method(self, name: str, transform: str | None) -> None:
         available = methods_of(self.data.views, self.data.grouped)
         if self.method_name not in available:
             if METHODS.find(self.method_name).views > self.data.views:
+                if transform is not None:
+                    raise InputError(
+                        f"--method {self.method_name} needs T², and --transform {transform} does not compose: choose "
+                        "another one (of your own: define `compose`), or one of the methods " + ", ".join(available)
+                    )
                 lacks = f"triplets (ttx), which {name} does not give;"
             elif self.data.table.group is None:
                 lacks = f"groups that share one T, which {name} does not give;"

@@ -25,7 +25,7 @@ from niso.data.shapes.prepared import open_shapes
 from niso.errors import InputError
 from niso.experiments.classifier import Classifier
 from niso.experiments.experiment import Experiment, Phase, check_batch
-from niso.experiments.head import ACCURACY_CHANCE, OF_FROZEN, accuracy_chance, frozen_phase, make_head
+from niso.experiments.head import ACCURACY_CHANCE, OF_FROZEN, accuracy_chance, frozen_phase, make_head, try_head
 from niso.experiments.own import Own
 from niso.experiments.shapes.examples import ShapeExample, examples
 from niso.experiments.shapes.maps import ShapeMaps, embedded
@@ -179,6 +179,7 @@ class Shapes(Experiment):
         check_parts(config.head.batch_size, config.head.accumulation)
         self.pretrained = self.method
         self.head: nn.Module = nn.Identity()
+        try_head(self.method, config, self.some_maps(), len(self.shapes.classes))
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
@@ -238,12 +239,16 @@ class Shapes(Experiment):
         if config.tuning != "none":  # else nothing more is trained on
             self.pretrained = copy.copy(method)
             self.pretrained.model = copy.deepcopy(method.model).requires_grad_(False).eval()
-        some = self.split.train[evenly(BATCH, len(self.split.train))]  # in the order of classes
-        base = self.maps(some, torch.zeros_like(some))
+        base = self.some_maps()
         self.head = make_head(method, config, base, len(self.shapes.classes))
         if config.tuning == "labels":
             train_features_only(method, base[:2])
         yield self._head_phase(base)
+
+    def some_maps(self) -> Tensor:
+        """Maps of some shapes to train on."""
+        some = self.split.train[evenly(BATCH, len(self.split.train))]  # in the order of classes
+        return self.maps(some, torch.zeros_like(some))
 
     def weights(self, objective: nn.Module) -> dict[str, Tensor]:
         """The classifier, and the model before it was trained on with the head, which the decoder goes with."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
+from niso.checks import described
+from niso.errors import InputError
 from niso.geometry.domains.domain import Domain
 from niso.methods.part import Part
 from niso.spectrum import SpectrumModule
@@ -27,3 +30,23 @@ class Parametrisation(Part, ABC):
         Raises:
             ValueError: the rank exceeds what the parametrisation spans, or the points are too many.
         """
+
+
+def make_spectrum(
+    kind: type[Parametrisation], config: Any, domain: Domain, grid: tuple[int, ...], rank: int
+) -> SpectrumModule:
+    """The untrained spectrum of a kind, see `Parametrisation.make`.
+
+    Raises:
+        ValueError: as of `make`.
+        InputError: it gives no spectrum, or one of other points or another rank.
+    """
+    made = kind.make(config, domain, grid, rank)
+    if not isinstance(made, SpectrumModule):
+        raise InputError(f"{kind.__name__}.make must give a niso.spectrum.SpectrumModule, not {described(made)}")
+    if (made.points, made.rank) != (math.prod(grid), rank):
+        raise InputError(
+            f"{kind.__name__}.make must give a spectrum of {math.prod(grid)} points and rank {rank}, not of "
+            f"{made.points} and {made.rank}"
+        )
+    return made

@@ -457,7 +457,11 @@ def test_only_methods_that_the_data_supports(refused, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_methods_of_triplets_need_transformations_that_can_be_composed():
+def test_methods_of_triplets_need_transformations_that_can_be_composed(refused, tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.random.default_rng(0).random((40, 1, 8, 8)))
+    words = ["run", "pairs", "--data", tmp_path / "x.npz", "--transform", "elastic", "--method", "niso-triplet"]
+    message = refused(*words, "--out", tmp_path / "run")
+    assert "niso-triplet needs T², and --transform elastic does not compose: choose another one" in message
     for transform, there in (("homography", True), ("elastic", False)):
         config = replace(Pairs.presets["quick"], reading=Reading(transform=transform))
         assert ("niso-triplet" in Pairs.available(config)) == there

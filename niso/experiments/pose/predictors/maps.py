@@ -54,6 +54,7 @@ class MapPredictor(Predictor):
             method = cls.kind(config, frame_networks(config))
         except ValueError as error:
             raise InputError(str(error)) from error
+        method.check_objective()
         check_batch(method, config.training.batch_size, config.training.accumulation)
         if config.occlusion:
             check_batch(method, config.completion.batch_size, config.completion.accumulation)
