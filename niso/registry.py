@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from niso.errors import InputError, nearest
+from niso.errors import InputError, first_line, nearest
 from niso.messages import say
 
 T = TypeVar("T")
@@ -25,8 +25,8 @@ class Registry(UserDict[str, str], Generic[T]):
     Args:
         kind: what they are, for messages.
         entries: e.g. {"niso": "niso.methods.isometry.Isometry"}.
-        base: full name of the class that all are subclasses of; None where they are of no common one. What is not niso's
-            own must have no `mistake`, if the base can tell one, see `niso.methods.part.Part`.
+        base: full name of the class that all are subclasses of; None where they are of no common one. What is foreign
+            must have no `mistake`, if the base can tell one, see `niso.methods.part.Part`.
         group: of entry points by which installed packages add theirs; None where they cannot.
 
     Attributes:
@@ -105,15 +105,19 @@ class Registry(UserDict[str, str], Generic[T]):
         module, _, attribute = self[name].rpartition(".")
         try:
             found = getattr(import_module(module), attribute)
-        except (AttributeError, ModuleNotFoundError) as error:
-            if isinstance(error, ModuleNotFoundError) and not f"{module}.".startswith(f"{error.name}."):
-                raise  # of something that the module needs
-            raise InputError(f"{self.kind} {name!r} is registered as {self[name]}, which does not exist") from error
+        except Exception as error:  # of whatever the module does where it is imported
+            nowhere = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+            if nowhere or isinstance(error, AttributeError):
+                raise InputError(f"{self.kind} {name!r} is registered as {self[name]}, which does not exist") from error
+            if name not in self.foreign:
+                raise
+            problem = f"{type(error).__name__}: {first_line(error)}"
+            raise InputError(f"{self.kind} {name!r}: {self[name]} cannot be imported ({problem})") from error
         if self._base is not None:
             home, _, base = self._base.rpartition(".")
             if not (isinstance(found, type) and issubclass(found, getattr(import_module(home), base))):
                 raise InputError(f"{self.kind} {name!r}: {self[name]} is no subclass of {self._base}")
-            if name in self.added and hasattr(found, "mistake") and (problem := found.mistake()):
+            if name in self.foreign and hasattr(found, "mistake") and (problem := found.mistake()):
                 raise InputError(f"{self.kind} {name!r}: {self[name]}{problem}")
         return cast(T, found)
 

@@ -96,6 +96,17 @@ def test_what_a_module_needs_may_be_named_like_its_beginning(tmp_path, monkeypat
         Registry("thing", {"needs": "missing_part.Thing"}).find("needs")
 
 
+@pytest.mark.parametrize("content", ["import no_such_dependency", "1 / 0", "def"])
+def test_what_cannot_be_imported_harms_no_other_if_it_is_not_nisos_own(content, tmp_path, monkeypatch):
+    (tmp_path / "broken_part.py").write_text(f"{content}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    things = Registry("thing", {"dumps": "json.dumps"})
+    things["needs"] = "broken_part.Thing"
+    with pytest.raises(InputError, match=r"thing 'needs': broken_part.Thing cannot be imported \(\w+Error: "):
+        things.find("needs")
+    assert list(things.found()) == ["dumps"] and things.foreign == {"needs"}
+
+
 def test_what_is_added_is_told_from_what_was_there_whatever_happens_to_that():
     entries = {"own": "builtins.dict"}
     things = Registry("thing", entries)
