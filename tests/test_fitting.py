@@ -27,6 +27,7 @@ from niso.config import Hardware
 from niso.data.pairs.sampling.data import BATCH
 from niso.data.pairs.scaling import Scaling
 from niso.errors import CheckpointError, InputError, Interrupted
+from niso.experiments.classifier import Classifier
 from niso.experiments.diagnosis import Finding
 from niso.experiments.own import Own
 from niso.experiments.pairs.experiment import default_for
@@ -1169,13 +1170,13 @@ def test_the_study_measures_the_energy_in_fourier_planes():
 def test_a_classifier_that_is_trained_on_gives_what_evaluation_gives(fitted):
     model, x = copy.copy(fitted[0]), fitted[1]
     size = model.encode(x[:1]).size
-    model.classifier = nn.Sequential(nn.Flatten(), nn.Linear(size, 3), nn.Dropout(0.9))
-    model.classes = ("a", "b", "c")
-    model.classifier.eval()
+    head = nn.Sequential(nn.Flatten(), nn.Linear(size, 3), nn.Dropout(0.9))
+    model.classifier, model.classes = Classifier(model.method, head), ("a", "b", "c")
+    head.eval()
     probable = model.probabilities(x)
-    model.classifier.train()
+    head.train()
     np.testing.assert_array_equal(model.probabilities(x), probable)
-    assert model.classifier[2].training
+    assert head[2].training
 
 
 def test_many_maps_are_solved_one_for_each_pair_in_what_was_given_first(fitted):
