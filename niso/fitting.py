@@ -169,10 +169,9 @@ def fit(
             if out is None:  # nothing is left that could go on
                 raise KeyboardInterrupt from None
             raise
-    experiment = made[0]
-    if own is None:
-        for module in experiment.method.model.modules():
+        for module in made[0].method.model.modules():
             module._compiled_call_impl = None
+    experiment = made[0]
     experiment.method.precision = nullcontext  # that of the run, of single precision too, cannot be pickled
     run, head = None if out is None else folder, experiment.head
     return Fitted(

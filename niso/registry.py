@@ -6,7 +6,8 @@ registry's module: `least-squares = "my_package.methods:LeastSquares"` in the gr
 
 from __future__ import annotations
 
-from collections import UserDict
+import re
+from collections import UserDict, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -40,16 +41,30 @@ class Registry(UserDict[str, str], Generic[T]):
         self, kind: str, entries: Mapping[str, str], base: str | None = None, group: str | None = None
     ) -> None:
         self.kind, self.own, self._base, self.group = kind, dict(entries), base, group
-        self._known = dict(entries)
-        for point in _installed().select(group=group) if group else ():
-            if point.name in entries:
-                say(
-                    f"! the {kind} {point.name!r} of an installed package ({point.value}) is left out: niso has its own"
-                )
-            else:
-                self._known[point.name] = point.value.replace(":", ".")
+        self._known = dict(entries) | (self._installed(group) if group else {})
         super().__init__(self._known)
         self.all.append(self)
+
+    def _installed(self, group: str) -> dict[str, str]:
+        """Entries of installed packages. What cannot be one is left out, and a line says so."""
+        points = defaultdict[str, set[str]](set)
+        for point in _entry_points().select(group=group):
+            points[point.name].add(point.value)
+        found = {}
+        for name, values in points.items():
+            where = " and ".join(sorted(values))
+            full = re.fullmatch(r"([\w.]+)\s*:\s*(\w+)\s*(\[.*\])?", where)
+            reasons = {
+                "niso has its own": name in self.own,
+                "several packages have one of this name": len(values) > 1,
+                'it must be "module:Name"': not full,
+                "commands cannot name it": not re.fullmatch(r"\w[\w.-]*", name) or name == "all",
+            }
+            if problem := next((problem for problem, holds in reasons.items() if holds), ""):
+                say(f"! the {self.kind} {name!r} of an installed package ({where}) is left out: {problem}")
+            elif full:
+                found[name] = f"{full[1]}.{full[2]}"
+        return found
 
     def __setitem__(self, name: str, where: object) -> None:
         """Add an entry.
@@ -103,19 +118,22 @@ class Registry(UserDict[str, str], Generic[T]):
         if name not in self:
             raise InputError(f"unknown {self.kind} {name!r}{nearest(name, self)}")
         module, _, attribute = self[name].rpartition(".")
+        nowhere = f"{self.kind} {name!r} is registered as {self[name]}, which does not exist"
         try:
-            found = getattr(import_module(module), attribute)
-        except Exception as error:  # of whatever the module does where it is imported
-            nowhere = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
-            if nowhere or isinstance(error, AttributeError):
-                raise InputError(f"{self.kind} {name!r} is registered as {self[name]}, which does not exist") from error
+            home = import_module(module)
+        except (Exception, SystemExit) as error:  # of whatever the module does
+            if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+                raise InputError(nowhere) from error
             if name not in self.foreign:
                 raise
             problem = f"{type(error).__name__}: {first_line(error)}"
             raise InputError(f"{self.kind} {name!r}: {self[name]} cannot be imported ({problem})") from error
+        if not hasattr(home, attribute):
+            raise InputError(nowhere)
+        found = getattr(home, attribute)
         if self._base is not None:
-            home, _, base = self._base.rpartition(".")
-            if not (isinstance(found, type) and issubclass(found, getattr(import_module(home), base))):
+            place, _, base = self._base.rpartition(".")
+            if not (isinstance(found, type) and issubclass(found, getattr(import_module(place), base))):
                 raise InputError(f"{self.kind} {name!r}: {self[name]} is no subclass of {self._base}")
             if name in self.foreign and hasattr(found, "mistake") and (problem := found.mistake()):
                 raise InputError(f"{self.kind} {name!r}: {self[name]}{problem}")
@@ -131,7 +149,7 @@ class Registry(UserDict[str, str], Generic[T]):
 
 
 @cache
-def _installed() -> Any:
+def _entry_points() -> Any:
     """Entry points of installed packages. Nothing of theirs is imported."""
     from importlib.metadata import entry_points  # slow to import
 

@@ -96,13 +96,13 @@ def test_what_a_module_needs_may_be_named_like_its_beginning(tmp_path, monkeypat
         Registry("thing", {"needs": "missing_part.Thing"}).find("needs")
 
 
-@pytest.mark.parametrize("content", ["import no_such_dependency", "1 / 0", "def"])
+@pytest.mark.parametrize("content", ["import no_such_dependency", "1 / 0", "def", "import sys; sys.exit(3)", "[].x"])
 def test_what_cannot_be_imported_harms_no_other_if_it_is_not_nisos_own(content, tmp_path, monkeypatch):
     (tmp_path / "broken_part.py").write_text(f"{content}\n")
     monkeypatch.syspath_prepend(tmp_path)
     things = Registry("thing", {"dumps": "json.dumps"})
     things["needs"] = "broken_part.Thing"
-    with pytest.raises(InputError, match=r"thing 'needs': broken_part.Thing cannot be imported \(\w+Error: "):
+    with pytest.raises(InputError, match=r"thing 'needs': broken_part.Thing cannot be imported \(\w+(Error|Exit): "):
         things.find("needs")
     assert list(things.found()) == ["dumps"] and things.foreign == {"needs"}
 
@@ -125,17 +125,31 @@ def test_entries_of_nothing_harm_no_other():
 
 def test_installed_packages_register_parts_and_replace_none(tmp_path):
     """Nothing of theirs is imported before it is asked for; niso's own processes know them, too."""
-    metadata = tmp_path / "parts-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: parts\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[niso.methods]\nmine = parts:Mine\nnft = parts:Other\n")
-    program = "from niso.methods import METHODS; print(METHODS['mine'], METHODS['nft'], sorted(METHODS.added))"
+    points = {
+        "parts": "mine = parts:Mine [extra]\nnft = parts:Other\nbare = parts\nall = parts:Mine\ntwice = parts:Mine",
+        "others": "twice = others:Mine\nnested = others:Outer.Inner",
+    }
+    for package, lines in points.items():
+        metadata = tmp_path / f"{package}-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (metadata / "entry_points.txt").write_text(f"[niso.methods]\n{lines}\n")
+    program = "from niso.methods import METHODS; print(sorted(METHODS.foreign), METHODS['mine'], sorted(METHODS.added))"
     places = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": places}
     )
-    assert done.stdout.split() == ["parts.Mine", METHODS["nft"], "[]"]
-    assert done.stderr == "! the method 'nft' of an installed package (parts:Other) is left out: niso has its own\n"
+    assert done.stdout == "['mine'] parts.Mine []\n", done.stderr
+    assert sorted(done.stderr.splitlines()) == [
+        f"! the method {name!r} of an installed package ({where}) is left out: {problem}"
+        for name, where, problem in (
+            ("all", "parts:Mine", "commands cannot name it"),
+            ("bare", "parts", 'it must be "module:Name"'),
+            ("nested", "others:Outer.Inner", 'it must be "module:Name"'),
+            ("nft", "parts:Other", "niso has its own"),
+            ("twice", "others:Mine and parts:Mine", "several packages have one of this name"),
+        )
+    ]
 
 
 def test_the_group_of_entry_points_is_the_module_of_the_registry():

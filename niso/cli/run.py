@@ -17,6 +17,7 @@ from niso.config import Hardware, read_yaml, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings, check_known, check_method
+from niso.files.json import parse_json
 from niso.training.run import RUNS, Run
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def parse_run(arguments: list[str]) -> Call:
     experiment, *rest = arguments
     kind, program = EXPERIMENTS.find(experiment), f"niso run {experiment}"
     first = parse_known(Options, program, rest)
-    file = _read(first.config, first.data_dir) if first.config else {}
+    file = _read(first.config, kind, first) if first.config else {}
     given = _before_flags(kind, first.preset, first.config, file, first.method)
     if {"-h", "--help"} & set(rest):
         print(short.of_experiment(kind, given.preset, given.config, flags_of(kind.config_class)))
@@ -172,19 +173,42 @@ def make_options(kind: type[Experiment]) -> type[Any]:
     return make_dataclass("Options", [settings_field], bases=(Options,), frozen=True, kw_only=True)
 
 
-def _read(path: Path, data_dir: Path | None) -> Mapping[Any, Any]:
+def _read(path: Path, kind: type[Experiment], options: Options) -> Mapping[Any, Any]:
     """What a file of settings holds; of a record all of them, those that are newer than it at their defaults.
 
     Raises:
-        InputError: it cannot be read, or it is of a run on data that --data-dir must name.
+        InputError: it cannot be read, is of another experiment, or is the record of a run on data that --data-dir must
+            name, or beside which --preset would change nothing.
     """
-    if path.suffix != ".json":
-        return read_yaml(path)
+    if not _is_record(path):
+        file = read_yaml(path)
+        _check_experiment(path, file, kind)
+        return file
     values = dict(Run.read(path).settings)
+    _check_experiment(path, values, kind)
     data = values.pop("data_dir", None)
-    if data and not data_dir:
+    if data and not options.data_dir:
         raise InputError(f"{path} is the record of a run on data in a folder {data}: give that by --data-dir")
+    if options.preset not in (None, values["preset"]):
+        raise InputError(f"--preset has no effect, leave it out: the record {path} has all settings")
     return Settings.load(values, path).dump()
+
+
+def _is_record(path: Path) -> bool:
+    """Whether a file is a record of a run, or a damaged one, and no file of settings that happens to be JSON."""
+    if path.suffix != ".json" or not path.is_file():
+        return False
+    try:
+        content = parse_json(path.read_bytes())
+    except (OSError, ValueError):
+        return True
+    return not isinstance(content, dict) or "config" not in content
+
+
+def _check_experiment(path: Path, file: Mapping[Any, Any], kind: type[Experiment]) -> None:
+    """InputError where settings are of another experiment."""
+    if file.get("experiment", kind.name) != kind.name:
+        raise InputError(f"{path} is a configuration of {file['experiment']!r}, not of {kind.name!r}")
 
 
 def _before_flags(
@@ -194,8 +218,6 @@ def _before_flags(
 
     The file may name the preset and, unless one is given, the method.
     """
-    if file.get("experiment", kind.name) != kind.name:
-        raise InputError(f"{path} is a configuration of {file['experiment']!r}, not of {kind.name!r}")
     for key in ("config", "hardware"):
         if not isinstance(file.get(key) or {}, Mapping):
             raise InputError(f"{path}: {key} must be a mapping, not {file[key]!r}")

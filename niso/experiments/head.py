@@ -43,7 +43,7 @@ def try_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch 
     """
     x, kind, training = x[:TRIED], type(method), method.model.training
     name = f"classifier {config.classifier}: {kind.head_of(config).__name__}"
-    if "classifier" not in kind.reads:
+    if kind.head is not Method.head:
         name = f"{kind.__name__}.head"
     try:
         with torch.no_grad(), torch.random.fork_rng([]), method.precision():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,9 @@ def registered(settings: Settings, facts: Mapping[str, Any], installed: bool = T
     """
     found = defaultdict[str, dict[str, str]](dict)
     for registry in Registry.all:
+        elsewhere = {name for other in _of_kind(registry.kind) if other is not registry for name in other.own}
         for name in _chosen(registry.kind, settings, facts):
-            if name in (registry.foreign if installed else registry.added):
+            if name in (registry.foreign if installed else registry.added) - elsewhere:
                 found[registry.kind][name] = registry[name]
     return dict(found)
 
@@ -44,8 +45,8 @@ def check_registered(
 ) -> None:
     """Check that the parts of a run are those that it was trained with, wherever a program registers them from.
 
-    A part that a program has added has moved where its class has the same name in another module. Of one that is not
-    niso's, and of which the facts say nothing, nothing is known.
+    A part has moved where its class has the same name in another module of the same package. Of one that is not niso's,
+    and of which the facts say nothing, nothing is known.
 
     Args:
         kinds: of the parts that count; all by default.
@@ -56,19 +57,16 @@ def check_registered(
     recorded = facts.get(FACT) or {}
     if not isinstance(recorded, Mapping) or not all(isinstance(names, Mapping) for names in recorded.values()):
         raise InputError(f"{source}: {FACT} must be an object of objects: restore it from a copy")
-    own, here = defaultdict[str, dict[str, str]](dict), defaultdict[str, dict[str, str]](dict)
-    for registry in Registry.all:  # two may be of one kind
-        own[registry.kind] |= registry.own
-        here[registry.kind] |= registry.data
-    for kind in sorted(own.keys() if kinds is None else own.keys() & set(kinds)):
+    for kind in sorted({registry.kind for registry in Registry.all if kinds is None or registry.kind in kinds}):
         for name in _chosen(kind, settings, facts):
+            own, here = ([entries[name] for entries in several if name in entries] for several in _entries(kind))
             added = recorded.get(kind, {}).get(name)
-            trained, now = added or own[kind].get(name), here[kind].get(name)
-            moved = added and now and now != own[kind].get(name) and _class(added) == _class(now)
-            if trained not in (None, now) and not moved:
+            trained = [added] if added else own
+            moved = added and any(now not in own and _ends(added) == _ends(now) for now in here)
+            if trained and not set(trained) & set(here) and not moved:
                 raise InputError(
-                    f"{source} was trained with {trained} as the {kind} {name}, which is {now or 'unknown'} here: "
-                    f"register {trained} under that name first"
+                    f"{source} was trained with {trained[0]} as the {kind} {name}, which is "
+                    f"{here[0] if here else 'unknown'} here: register {trained[0]} under that name first"
                 )
 
 
@@ -90,7 +88,8 @@ def check_reads(settings: Settings) -> None:
 
 def _known() -> set[str]:
     """Settings of all experiments, and groups of them."""
-    presets = [config for kind in EXPERIMENTS.found().values() for config in kind.presets.values()]
+    every = [config for kind in EXPERIMENTS.found().values() for config in kind.presets.values()]
+    presets = [config for config in every if is_dataclass(config) and not isinstance(config, type)]
     names = [name.split(".") for config in (ClassifierConfig(), *presets) for name, _ in flat(asdict(config))]
     return {".".join(parts[:end]) for parts in names for end in range(1, len(parts) + 1)}
 
@@ -103,5 +102,17 @@ def _chosen(kind: str, settings: Settings, facts: Mapping[str, Any]) -> Iterator
     yield from dict.fromkeys(value for value in asked if isinstance(value, str))
 
 
-def _class(where: str) -> str:
-    return where.rpartition(".")[2]
+def _of_kind(kind: str) -> list[Registry[Any]]:
+    """The registries of a kind: methods have two."""
+    return [registry for registry in Registry.all if registry.kind == kind]
+
+
+def _entries(kind: str) -> tuple[list[Mapping[str, str]], list[Mapping[str, str]]]:
+    """Niso's own entries of a kind, and those that there are now, of each registry."""
+    registries = _of_kind(kind)
+    return [registry.own for registry in registries], [registry.data for registry in registries]
+
+
+def _ends(where: str) -> tuple[str, str]:
+    """The package and the class of a full name."""
+    return where.partition(".")[0], where.rpartition(".")[2]

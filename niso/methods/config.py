@@ -111,6 +111,7 @@ class IsometryConfig(Strict):
         require(self, "rank", least=1)
         require(self, "evaluation_pairs", least=2)  # maps are tried on other pairs
         check_choice("spectrum", self.spectrum, SPECTRA)
+        SPECTRA.find(self.spectrum)  # which names what is wrong with the user's own
 
     def spectrum_unread(self) -> dict[str, str]:
         """Settings of the parametrisations of the spectrum that are not taken, and why."""

@@ -31,11 +31,13 @@ class Part:
         if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
             return f" lacks {', '.join(lacking)}: see {cls.__mro__[1].__module__}.{cls.__mro__[1].__name__}"
         for base in reversed(cls.__mro__):
+            if not base.__module__.startswith("niso."):
+                continue
             for name, member in vars(base).items():
                 own = getattr_static(cls, name, None)
                 if not isinstance(member, classmethod) or own is member or name.startswith("_"):
                     continue
-                words = [word for word in signature(member.__get__(None, base)).parameters]
+                words = list(signature(member.__get__(None, base)).parameters)
                 call = f".{name} must be a classmethod of ({', '.join(words)})"
                 if not isinstance(own, classmethod | staticmethod):
                     return call

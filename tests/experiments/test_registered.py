@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -67,7 +68,9 @@ def test_names_mean_what_they_meant_in_training(monkeypatch, tmp_path):
         check({"niso": MINE})
     monkeypatch.setitem(METHODS, "niso", MINE)
     check({"niso": MINE})
-    check({"niso": "elsewhere.Mine"})  # moved
+    check({"niso": "tests.elsewhere.Mine"})  # moved
+    with pytest.raises(InputError, match=r"trained with elsewhere\.Mine as the method niso"):  # of another package
+        check({"niso": "elsewhere.Mine"})
     with pytest.raises(InputError, match=rf"was trained with {OWN} as the method niso, which is {MINE} here: register"):
         check({})
     with pytest.raises(InputError, match=r"trained with a\.Other as the method niso"):
@@ -75,6 +78,13 @@ def test_names_mean_what_they_meant_in_training(monkeypatch, tmp_path):
     for damaged in ([1], {"method": "niso"}):
         with pytest.raises(InputError, match="registered must be an object of objects"):
             check({}, **{FACT: damaged})
+
+
+def test_a_method_may_have_the_name_of_a_baseline_for_poses(monkeypatch, tmp_path):
+    settings = replace(SETTINGS, method="vit")
+    monkeypatch.setitem(METHODS, "vit", MINE)
+    assert registered(settings, {}) == {}
+    check_registered(tmp_path, settings, {})
 
 
 def test_models_need_what_they_are_made_of_alone(tmp_path):

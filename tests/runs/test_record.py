@@ -167,9 +167,14 @@ def test_a_record_of_data_in_a_folder_asks_for_that(run, tmp_path, refused):
     record = write_record(edit(run, "data_dir: null", "data_dir: /data/photographs"), tmp_path)
     line = refused("run", "torus", "--config", record, "--out", tmp_path / "again")
     assert "is the record of a run on data in a folder photographs: give that by --data-dir" in line
-    assert "is a configuration of 'torus', not of 'homnist'" in refused(
-        "run", "homnist", "--config", record, "--data-dir", tmp_path
-    )
+    assert "is a configuration of 'torus', not of 'homnist'" in refused("run", "homnist", "--config", record)
+    line = refused("run", "torus", "--config", record, "--data-dir", tmp_path, "--preset", "standard")
+    assert "--preset has no effect, leave it out: the record" in line
+
+
+def test_settings_may_be_json(tmp_path):
+    (tmp_path / "settings.json").write_text('{"config": {"rank": 8}}')
+    assert parse_run(["homnist", "--config", str(tmp_path / "settings.json")]).settings.config.rank == 8
 
 
 def test_the_settings_of_all_records_are_those_of_today():

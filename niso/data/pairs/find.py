@@ -24,8 +24,7 @@ def find_reader(path: Path, reading: Reading) -> type[Reader]:
         raise InputError(f"{path} does not exist: give --data, or to a run in its config.yaml, {choices()}")
     if not (path.is_file() or path.is_dir()):
         raise InputError(f"{path} is a device, a pipe or a socket, not a file or folder: give --data {choices()}")
-    for name in READERS:
-        reader = READERS.find(name)
+    for reader in READERS.found().values():
         if reader.fits(path, reading):
             return reader
     if path.suffix.lower() in PICTURES:
@@ -51,5 +50,5 @@ def _endings(path: Path) -> str:
 
 def choices() -> str:
     """What DATA can be, in words."""
-    kinds = [READERS.find(name) for name in READERS]
+    kinds = list(READERS.found().values())
     return "; ".join(kind.takes for kind in kinds[:-1]) + f"; or {kinds[-1].takes}"

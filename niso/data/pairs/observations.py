@@ -22,7 +22,7 @@ from niso.data.pairs.squares import read_pictures
 from niso.data.pairs.table import check_finite, check_numbers, plain
 from niso.data.photographs import EXTENSIONS, pictures_in
 from niso.data.prepared import PARAMETERS
-from niso.data.shapes.prepared import open_maps, prepared_names
+from niso.data.shapes.prepared import is_prepared, open_maps, prepared_names
 from niso.data.shapes.sources import SUFFIXES as MESHES
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import find_footage, unread_in
@@ -125,9 +125,9 @@ def _shapes(path: Path) -> Observed | None:
     Raises:
         InputError: a file is damaged, or maps have several sizes.
     """
-    place = path.absolute()
+    place = path.resolve()
     for folder in (place, *place.parents[:2]):
-        if (folder / PARAMETERS).is_file():
+        if is_prepared(folder):
             files = {name: folder / f"{name}.npy" for name in prepared_names(folder)}
             within = [name for name, file in files.items() if file.is_relative_to(place) and file.is_file()]
             if within:

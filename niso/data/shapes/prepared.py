@@ -125,6 +125,15 @@ class PreparedShapes:
         return torch.tensor(mean, dtype=torch.float64), torch.tensor(square, dtype=torch.float64)
 
 
+def is_prepared(folder: Path) -> bool:
+    """Whether a folder holds prepared shapes of this format: other files may be called parameters.json, too."""
+    try:
+        parameters = read_json(folder / PARAMETERS)
+    except InputError:
+        return False
+    return parameters.get("format") == FORMAT and parameters.get("layout") in get_args(Layout)
+
+
 def open_shapes(folder: Path) -> PreparedShapes:
     """Open a prepared folder.
 

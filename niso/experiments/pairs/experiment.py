@@ -189,6 +189,8 @@ class Pairs(Experiment):
         if self.data.classes:
             check_parts(self.config.head.batch_size, self.config.head.accumulation)
             try_head(self.method, self.config, next(self.data.examples("train", BATCH))[0], self.data.classes)
+        elif wishes.classifier != PairsConfig.classifier:
+            raise InputError("--classifier has no effect, leave it out: DATA has no labels")
         self.head: nn.Module | None = None
         self.announcement = said(self.config, self.data, networks.points, self.method_name)
 
