@@ -16,7 +16,6 @@ from niso.data.pairs.sampling.choose import pair_data
 from niso.data.pairs.sampling.data import PARTS
 from niso.data.pairs.split import split
 from niso.data.pairs.table import make_table
-from niso.experiments import head
 from niso.experiments.diagnosis import CHECKS, diagnose
 from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.pairs import choice, figures
@@ -63,7 +62,7 @@ def pictures(folder: Path, count: int = 16, size: int = 16) -> Path:
 
 @pytest.mark.parametrize("labelled", [False, True])
 def test_what_half_precision_rounds_away_is_read_in_full(labelled, run, tmp_path, monkeypatch):
-    monkeypatch.setattr(head, "ROUNDED", 0.0)
+    monkeypatch.setattr("niso.methods.method.ROUNDED", 0.0)
     labels = {"label": np.arange(24) % 2} if labelled else {}
     err = run(arrays(tmp_path / "pairs.npz", 16, 2, **labels), "--precision", "bf16-mixed")[1]
     assert err.count("networks run in float32 from here") == 1
@@ -91,7 +90,7 @@ def test_heads_and_spectra_are_trained_and_loaded(words, head, spectrum, run, ni
     data = arrays(tmp_path / "pairs.npz", 1, 16, 16, label=np.arange(24) % 2)
     folder = run(data, *words.split())[2]
     loaded = load(folder)
-    assert isinstance(loaded.classifier.head, head) and isinstance(loaded.method.model.spectrum, spectrum)
+    assert isinstance(loaded.classifier.head.head, head) and isinstance(loaded.method.model.spectrum, spectrum)
     with np.load(data) as columns:
         x = columns["x"]
     probabilities = loaded.probabilities(x)
@@ -111,7 +110,7 @@ def test_a_run_from_before_there_were_heads_to_choose_is_loaded(run, niso, tmp_p
         for line in ("classifier", "spectrum"):
             text = re.sub(rf'^ *"?{line}"?: .*\n', "", text, count=1, flags=re.MULTILINE)
         (folder / name).write_text(text)
-    assert isinstance(load(folder).classifier.head, VectorNeuronHead)
+    assert isinstance(load(folder).classifier.head.head, VectorNeuronHead)
     assert niso("evaluate", folder).status == 0
 
 
