@@ -1189,3 +1189,9 @@ def test_many_maps_are_solved_one_for_each_pair_in_what_was_given_first(fitted):
     for shared in (False, True):
         with pytest.raises(ValueError, match="as many transformed observations as observations, not 2 and 3"):
             model.solve(a[:3], b[:2], shared)
+
+
+def test_a_head_without_labels_is_refused():
+    x = np.random.default_rng(0).random((40, 1, 8, 8)).astype(np.float32)
+    with pytest.raises(InputError, match="classifier= has no effect, leave it out: DATA has no labels"):
+        niso.fit(x, transform="shift", classifier="eigenspaces", steps=3, progress=False)

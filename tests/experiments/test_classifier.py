@@ -88,6 +88,15 @@ def test_prepared_shapes_are_read_with_their_classes(prepared, write_shapes, tmp
     assert read(own / "class1/1.npy").label is None
 
 
+def test_arrays_beside_other_files_of_parameters_are_no_shapes(tmp_path):
+    (tmp_path / "parameters.json").write_text('{"lr": 1}')
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.json").write_text("{}")
+    np.save(tmp_path / "sub" / "a.npy", np.ones((4, 1, 8, 8), np.float32))
+    read = read_observations(tmp_path / "sub" / "a.npy", (1, 8, 8), False, True)
+    assert read.values.shape == (4, 1, 8, 8) and read.label is None
+
+
 @pytest.mark.parametrize("method", CASES)
 def test_shapes_are_classified_by_what_was_trained_on_with_the_head(run_once, prepared, tmp_path, method):
     run = run_once(method, **CASES[method])
