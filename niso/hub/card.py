@@ -27,7 +27,7 @@ library_name: niso
 ```python
 import niso
 
-fitted = niso.load("{address}")  # encode, map, transport, invariants, decode, spectrum
+fitted = niso.load("{address}")  # encode, map, transport, invariants, decode, spectrum{predict}
 ```
 
 - Observations: {observations}.
@@ -73,6 +73,7 @@ def card(
         name=name,
         about=about or "Its encoder's latents are related by isometries of a learned operator.",
         address=address,
+        predict=", predict" if data.get("classes") else "",
         observations=f"{' × '.join(map(str, data['shape']))}{of}",
         experiment=settings.experiment,
         preset=settings.preset,
