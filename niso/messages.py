@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr
 from contextvars import ContextVar
 from typing import IO, Any, cast
 
@@ -16,13 +16,17 @@ _to_python: ContextVar[bool] = ContextVar("to_python", default=False)
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Without bars and other words on stderr."""
-    token = _quiet.set(True)
+def _inside(flag: ContextVar[bool]) -> Iterator[None]:
+    token = flag.set(True)
     try:
         yield
     finally:
-        _quiet.reset(token)
+        flag.reset(token)
+
+
+def quiet() -> AbstractContextManager[None]:
+    """Without bars and other words on stderr."""
+    return _inside(_quiet)
 
 
 def is_quiet() -> bool:
@@ -30,14 +34,9 @@ def is_quiet() -> bool:
     return _quiet.get()
 
 
-@contextmanager
-def to_python() -> Iterator[None]:
+def to_python() -> AbstractContextManager[None]:
     """Lines name arguments where they name flags of the command line."""
-    token = _to_python.set(True)
-    try:
-        yield
-    finally:
-        _to_python.reset(token)
+    return _inside(_to_python)
 
 
 def say(line: str) -> None:
