@@ -34,9 +34,10 @@ from niso.experiments.pose.inference import load_reader
 from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.predictor import Baseline
 from niso.experiments.pose.presets import PoseConfig
+from niso.experiments.settings import Settings
 from niso.functional_map import least_squares_map
 from niso.geometry import ACTIONS, se3
-from niso.geometry.domains.domain import Domain
+from niso.geometry.domains.domain import Domain, box
 from niso.geometry.make import make_action
 from niso.losses import reconstruction
 from niso.methods import METHODS, methods_of
@@ -77,9 +78,10 @@ class QuarterTurns:
     """Quarter turns. Observations are images (batch, channels, side, side); transformations (batch,) integers."""
 
     unit = "quarter turns"
+    most: int = 3
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
-        return torch.randint(4, (count,), generator=generator, device="cpu")
+        return torch.randint(self.most + 1, (count,), generator=generator, device="cpu")
 
     def act(self, x: Tensor, t: Tensor) -> Tensor:
         turned = torch.stack([x.rot90(quarters, (-2, -1)) for quarters in range(4)])
@@ -106,10 +108,16 @@ class Linear(Autoencoding):
         return {"loss": reconstruction(self.decode(least_squares_map(a, b, 1e-3) @ a), batch[1])}
 
 
+@dataclass(frozen=True)
+class Ridge:
+    weight: float = 1e-3
+
+
 class LeastSquares(Method):
     map_text = "any linear map"
     isometric = False
     reads = Method.reads - {"norm"}
+    settings_class = Ridge
 
     def build(self, networks: Networks) -> Autoencoding:
         return Linear(networks.encoder, networks.decoder)
@@ -118,32 +126,45 @@ class LeastSquares(Method):
         return self.model
 
     def solve(self, a: Tensor, b: Tensor) -> Tensor:
-        return least_squares_map(a, b, 1e-3)
+        return least_squares_map(a, b, self.own_settings(self.config).weight)
 
 
 # ---------------------------------------------------------------------------------------------------- a head
 
 
+@dataclass(frozen=True)
+class SingularValuesConfig:
+    count: int = 2
+
+
 class SingularValues(Head):
-    """A perceptron on singular values, which no orthogonal map changes."""
+    """A perceptron on the largest singular values, which no orthogonal map changes."""
 
     reads = frozenset({"mlp"})
+    settings_class = SingularValuesConfig
 
     @classmethod
     def make(cls, examples: Tensor, classes: int, config: ClassifierConfig, eigenvalues: Tensor | None) -> nn.Module:
-        return Scores(min(examples.shape[1:]), classes, config.mlp)
+        return Scores(cls.own_settings(config).count, classes, config.mlp)
 
 
 class Scores(MLP):
     def forward(self, a: Tensor) -> Tensor:
-        return super().forward(torch.linalg.svdvals(a))
+        return super().forward(torch.linalg.svdvals(a)[..., : self.layers[0].in_features])
 
 
 # ---------------------------------------------------------------------------------------------------- a spectrum
 
 
+@dataclass(frozen=True)
+class SmoothConfig:
+    first: float = 1.0
+
+
 class Smooth(Parametrisation):
     """Smooth functions that are not trained."""
+
+    settings_class = SmoothConfig
 
     @classmethod
     def unread(cls, config: MethodConfig) -> dict[str, str]:
@@ -152,7 +173,8 @@ class Smooth(Parametrisation):
     @classmethod
     def make(cls, config: MethodConfig, domain: Domain, grid: tuple[int, ...], rank: int) -> FixedSpectrum:
         functions = smooth_functions(domain(*grid).points, rank).float()
-        return FixedSpectrum(torch.ones(len(functions)), torch.linalg.qr(functions)[0], torch.arange(1.0, rank + 1))
+        values = cls.own_settings(config).first + torch.arange(rank)
+        return FixedSpectrum(torch.ones(len(functions)), torch.linalg.qr(functions)[0], values)
 
 
 # ---------------------------------------------------------------------------------------------------- a baseline
@@ -345,6 +367,70 @@ def test_a_head_that_needs_no_operator_is_for_every_method():
 def test_help_lists_heads_and_spectra_of_a_program(niso):
     text = niso("run", "homnist", "--help-all").out
     assert "{vector-neurons,spectral,eigenspaces,singular-values}" in text and "{table,field,smooth}" in text
+
+
+@pytest.mark.usefixtures("registered")
+def test_own_parts_have_settings_of_their_own(niso, tmp_path, monkeypatch):
+    words = "--action quarter-turn --action-settings most=1 --classifier-settings count=3 --spectrum-settings first=2"
+    config = parse_run(f"{OWN} {words}".split()).settings.config
+    assert SingularValues.own_settings(config) == SingularValuesConfig(3) and Smooth.own_settings(config).first == 2
+    made = Smooth.make(config, box, (3, 3), 2)
+    assert made().eigenvalues.tolist() == [2, 3]
+    assert make_action("--action", "quarter-turn", "images", (1, 4, 4), config.action_settings) == QuarterTurns(1)
+    least = parse_run("pairs --method least-squares --method-settings weight=2".split()).settings
+    assert LeastSquares.own_settings(least.config) == Ridge(2.0)
+    values = least.dump()
+    assert values["config"]["method_settings"] == {"weight": 2}
+    assert Settings.load(values, tmp_path) == least
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("registered")
+def test_settings_of_own_parts_are_kept_with_a_trained_model(tmp_path):
+    x, few = np.random.default_rng(0).standard_normal((40, 1, 8, 8)).astype(np.float32), {"steps": 2, "batch_size": 4}
+    own = {"classifier_settings": {"count": 1}, "head": {"steps": 2}, "classifier": "singular-values"}
+    own |= {"method_settings": {"weight": 3}, "transform_settings": {"most": 1}}
+    fitted = fit(
+        x, transform="quarter-turn", method="least-squares", label=np.arange(40) % 2, **own, **few, progress=False
+    )
+    loaded = load(fitted.save(tmp_path / "model"))
+    assert LeastSquares.own_settings(loaded.method.config) == Ridge(3.0)
+    assert loaded.settings.config.reading.transform_settings == {"most": 1}
+    assert np.array_equal(loaded.probabilities(x), fitted.probabilities(x))
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (f"{OWN} --classifier-settings cuont=3", "classifier singular-values has no setting 'cuont'; did you mean cou"),
+        (f"{OWN} --classifier-settings count=x", "classifier singular-values: count: "),
+        (f"{OWN} --spectrum-settings first=nan", "spectrum smooth: first must be finite, got nan"),
+        (f"{OWN} --spectrum-settings first", "'first' must be NAME=VALUE"),
+        (
+            f"{OWN} --method-settings weight=1",
+            "--method-settings has no effect, leave it out: the method niso has no",
+        ),
+        ("homnist --method nft --classifier-settings count=1", "classifier vector-neurons has no settings of its own"),
+        (
+            "pairs --method autoencoder --classifier-settings count=1",
+            "vector-neurons has no settings of its own",
+        ),
+        ("torus --spectrum-settings first=1", "spectrum table has no settings of its own"),
+        ("toy --method least-squares --method-settings weihgt=1", "no setting 'weihgt'; did you mean weight"),
+        ("toy --method niso --method-settings weight=1", "the method niso has no settings of its own"),
+        ("pose --method colours --method-settings a=1", "the method colours has no settings of its own"),
+        (
+            "homnist --digits bars --action quarter-turn --action-settings mots=1",
+            "no setting 'mots'; did you mean mos",
+        ),
+        ("homnist --digits bars --action shift --action-settings size=1", "action shift has no settings of its own"),
+        ("pairs --transform colour --transform-settings channels=1", "no setting 'channels'; choose from deviation"),
+    ],
+)
+def test_settings_that_a_part_does_not_have_are_refused(refused, tmp_path, call, reason):
+    assert reason in refused("run", *call.split(), "--out", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.usefixtures("registered", "drawn")

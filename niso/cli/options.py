@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from zipfile import BadZipFile, ZipFile
 
 from tyro.conf import Positional, arg
@@ -133,11 +133,11 @@ def check_pictures(pictures: Iterable[Path], out: Path, *data: Path | None) -> N
             raise InputError(f"--out {out} would overwrite {picture}, which is there: choose another file")
 
 
-def make_launcher(cluster: Literal["slurm", "local"] | None, job: Sequence[str], parallel: int) -> Launcher | None:
+def make_launcher(cluster: Literal["slurm", "local"] | None, job: Mapping[str, Any], parallel: int) -> Launcher | None:
     """The launcher that --launcher and --job ask for, if any.
 
     Raises:
-        InputError: --job or --parallel beside which it has no effect, or a parameter that is not one.
+        InputError: --job or --parallel beside which it has no effect.
     """
     if cluster is None:
         if job:
@@ -145,6 +145,6 @@ def make_launcher(cluster: Literal["slurm", "local"] | None, job: Sequence[str],
         return None
     if parallel > 1:
         raise InputError("--parallel has no effect, leave it out: with --launcher the cluster decides on that")
-    from niso.runs.cluster import Launcher, parse_parameters  # slow to import
+    from niso.runs.cluster import Launcher  # slow to import
 
-    return Launcher(cluster, parse_parameters(job))
+    return Launcher(cluster, job)

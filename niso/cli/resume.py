@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
-
-from tyro.conf import arg
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 from niso.cli.metrics import print_metrics
 from niso.cli.options import Command, RunFolder, check_run, make_launcher
 from niso.config import require
 from niso.errors import InputError
+from niso.named_values import NamedValues
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Options(Command):
     """How many of several runs to train side by side, each in a process of its own."""
     launcher: Literal["slurm", "local"] | None = None
     """Make each of several runs that is not finished a job of SLURM, as of `niso run`."""
-    job: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE…", help_behavior_hint="(default: none)")] = ()
+    job: NamedValues = field(default_factory=dict)
     """With --launcher: parameters of the jobs as submitit names them, e.g. slurm_partition=gpu timeout_min=240."""
 
     def __post_init__(self) -> None:

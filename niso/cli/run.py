@@ -18,6 +18,7 @@ from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings, check_known, check_method
 from niso.files.json import parse_json
+from niso.named_values import NamedValues
 from niso.training.run import RUNS, Run
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Options:
     """Runs to train side by side, each in a process of its own."""
     launcher: Literal["slurm", "local"] | None = None
     """Make each run a job of SLURM, and do not wait; "local": of this machine, to try that out. Needs submitit."""
-    job: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE…", help_behavior_hint="(default: none)")] = ()
+    job: NamedValues = field(default_factory=dict)
     """With --launcher: parameters of the jobs as submitit names them, e.g. slurm_partition=gpu timeout_min=240."""
     data_dir: Annotated[Path | None, arg(aliases=("--data",))] = None
     """Local data instead of what is shipped with the libraries."""

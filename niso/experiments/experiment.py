@@ -19,7 +19,7 @@ from niso.experiments.diagnosis import Finding, diagnose
 from niso.experiments.own import Own
 from niso.methods import METHODS
 from niso.methods.method import Method, Networks
-from niso.methods.part import Part, unread_by
+from niso.methods.part import Part, own_unread, unread_by
 from niso.random import check_parts
 from niso.results import Metric, Published, Result
 from niso.training.loop import Phase as Phase
@@ -95,6 +95,7 @@ class Experiment(ABC):
     ) -> None:
         self.config, self.method_name, self.seed, self.chosen = config, method, seed, chosen
         self.data_dir, self.device, self.precision = data_dir, device, precision
+        self.kind(method).own_settings(config)  # which names what is wrong with them, before the data is read
         self.build()
 
     @abstractmethod
@@ -162,7 +163,7 @@ class Experiment(ABC):
             readers = [name for name, read in others.items() if setting in read]
             some = ", ".join(readers[:-1]) + " and " * (len(readers) > 1) + readers[-1]
             unread[setting] = f"the method {method} does not read it; {some} {'do' if len(readers) > 1 else 'does'}"
-        return unread_by(cls.kind(method), config) | unread
+        return unread_by(cls.kind(method), config) | own_unread(cls.kind(method), method) | unread
 
     @classmethod
     def default_method(cls, config: Any, data_dir: Path | None) -> str:

@@ -98,7 +98,8 @@ def _chosen(kind: str, settings: Settings, facts: Mapping[str, Any]) -> Iterator
     """Names of parts of a kind that a run chose."""
     values = {**settings.dump(), "chosen": facts.get("chosen") or {}}
     choosing = CHOOSE.get(kind, (kind,))
-    asked = (value for setting, value in flat(values) if setting.rpartition(".")[2] in choosing)
+    places = ((setting.rpartition("."), value) for setting, value in flat(values))
+    asked = (value for (group, _, name), value in places if name in choosing and not group.endswith("_settings"))
     yield from dict.fromkeys(value for value in asked if isinstance(value, str))
 
 

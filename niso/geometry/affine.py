@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from niso.geometry.action import check_images
-from niso.geometry.homographies import Homographies
+from niso.geometry.homographies import PlaneMaps
+from niso.named_values import FROM_DATA
 
 
 @dataclass(frozen=True)
-class AffineMaps(Homographies):
+class AffineMaps(PlaneMaps):
     """Random affine maps of images; see `niso.geometry.action.Action`.
 
     They are a subgroup of the homographies, whose conventions hold: points (row, column, 1) in −1 … 1, background
@@ -22,6 +23,7 @@ class AffineMaps(Homographies):
     last row (0, 0, 1), in float64 as sampled.
 
     Attributes:
+        background: value around the image.
         angle: largest angle of a uniform rotation, in degrees.
         scale: standard deviation of the logarithm of the scale of either axis.
         shear: standard deviation of the shear.
@@ -30,11 +32,12 @@ class AffineMaps(Homographies):
             so that rotations are rotations of the plane.
     """
 
+    background: float = -1.0
     angle: float = 180.0
     scale: float = 0.15
     shear: float = 0.1
     shift: float = 0.1
-    aspect: float = 1.0
+    aspect: float = field(default=1.0, metadata=FROM_DATA)
 
     @classmethod
     def of(cls, kind: str, shape: tuple[int, ...]) -> AffineMaps:

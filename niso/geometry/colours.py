@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from niso.geometry.action import check_kind, in_single_precision, on_device_of
 from niso.linalg import matmul
+from niso.named_values import FROM_DATA
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class ColourMaps:
 
     unit: ClassVar[str] = "half ranges of values"
 
-    channels: int = 3
+    channels: int = field(default=3, metadata=FROM_DATA)
     deviation: float = 0.2
 
     @classmethod

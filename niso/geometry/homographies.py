@@ -27,34 +27,12 @@ _FAR = 4.0  # bilinear sampling here reads no pixel of an image with 2 pixels or
 _HORIZON = 1e-6  # relative depth below which a point counts as behind the horizon
 
 
-@dataclass(frozen=True)
-class Homographies:
-    """Homographies of images; see `niso.geometry.action.Action`.
-
-    They are a local group: what a homography moves out of the image is lost to the next one, and what it moves behind
-    the horizon becomes background. Observations are (batch, channels, height, width). Transformations are (batch, 3, 3)
-    matrices of determinant 1, in float64 as sampled.
-
-    Attributes:
-        background: value around the image; −1 is black where pixels lie in [−1, 1].
-    """
+class PlaneMaps:
+    """Base of homographies and their subgroups, which say what is drawn. See `Homographies` for conventions."""
 
     unit: ClassVar[str] = "half image sides"  # that the corners move, in the mean
 
-    background: float = -1.0
-
-    @classmethod
-    def of(cls, kind: str, shape: tuple[int, ...]) -> Homographies:
-        """Of images; ValueError for others, or for images of one row or column."""
-        check_images(kind, shape)
-        return cls()
-
-    def test_distribution(self) -> Homographies:
-        """Those of the published test set, which are smaller; of a subclass, which draws others, itself."""
-        return WalkedHomographies(self.background) if type(self) is Homographies else self
-
-    def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 3 3"]:
-        return matrix(sample_coefficients(count, generator))
+    background: float
 
     @in_single_precision
     def act(
@@ -119,11 +97,41 @@ class Homographies:
         return (side - 1) / 2 * self.strength(t)
 
 
+@dataclass(frozen=True)
+class Homographies(PlaneMaps):
+    """Random homographies of images; see `niso.geometry.action.Action`.
+
+    They are a local group: what a homography moves out of the image is lost to the next one, and what it moves behind
+    the horizon becomes background. Observations are (batch, channels, height, width). Transformations are (batch, 3, 3)
+    matrices of determinant 1, in float64 as sampled.
+
+    Attributes:
+        background: value around the image; −1 is black where pixels lie in [−1, 1].
+        deviation: factor on the standard deviations of the coefficients, `SCALES`.
+    """
+
+    background: float = -1.0
+    deviation: float = 1.0
+
+    @classmethod
+    def of(cls, kind: str, shape: tuple[int, ...]) -> Homographies:
+        """Of images; ValueError for others, or for images of one row or column."""
+        check_images(kind, shape)
+        return cls()
+
+    def test_distribution(self) -> Homographies:
+        """Those of the published test set, which are smaller; of a subclass, which draws others, itself."""
+        return WalkedHomographies(self.background, self.deviation) if type(self) is Homographies else self
+
+    def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 3 3"]:
+        return matrix(sample_coefficients(count, generator, self.deviation))
+
+
 class WalkedHomographies(Homographies):
     """`Homographies` of the published test distribution, see `walk_coefficients`. Observations are the same."""
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 3 3"]:
-        return matrix(walk_coefficients(count, generator))
+        return matrix(walk_coefficients(count, generator, self.deviation))
 
 
 def algebra(coefficients: Float[Tensor, "*batch 8"]) -> Float[Tensor, "*batch 3 3"]:
@@ -148,24 +156,28 @@ def matrix(coefficients: Float[Tensor, "*batch 8"]) -> Float[Tensor, "*batch 3 3
     return torch.linalg.matrix_exp(algebra(coefficients))
 
 
-def sample_coefficients(count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 8"]:
-    """Coefficients of the pre-training distribution N(0, s²), s = SCALES, in float64."""
+def sample_coefficients(
+    count: int, generator: torch.Generator | None = None, deviation: float = 1.0
+) -> Float[Tensor, "count 8"]:
+    """Coefficients of the pre-training distribution N(0, s²), s = SCALES times a factor, in float64."""
     noise = torch.randn(count, 8, generator=generator, dtype=torch.float64, device="cpu")
-    return noise * torch.tensor(SCALES, dtype=torch.float64, device="cpu")
+    return noise * (deviation * torch.tensor(SCALES, dtype=torch.float64, device="cpu"))
 
 
-def walk_coefficients(count: int, generator: torch.Generator | None) -> Float[Tensor, "count 8"]:
+def walk_coefficients(
+    count: int, generator: torch.Generator | None, deviation: float = 1.0
+) -> Float[Tensor, "count 8"]:
     """Coefficients of the test distribution, by exactly the published random walk, in float64.
 
     It starts at x₀ ~ N(0, (s/2)²), always moves to x' = x + N(0, (s/2)²), and then stops with probability
     min(1, dvol(−x')/dvol(−x)). 99.1 % of the walks stop after their first move, so the result is nearly N(0, s²/2),
     narrower than `sample_coefficients` by √2.
     """
-    position = 0.5 * sample_coefficients(count, generator)
+    position = 0.5 * sample_coefficients(count, generator, deviation)
     walking = torch.arange(count, device="cpu")
     while len(walking):
         before = position[walking]
-        after = before + 0.5 * sample_coefficients(len(walking), generator)
+        after = before + 0.5 * sample_coefficients(len(walking), generator, deviation)
         position[walking] = after
         chance = torch.rand(len(walking), generator=generator, dtype=torch.float64, device="cpu")
         walking = walking[chance >= dvol(-after) / dvol(-before)]

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from inspect import getattr_static
+from typing import Any
 
 import torch
 
 from niso.errors import InputError, nearest
 from niso.geometry import ACTIONS
 from niso.geometry.action import Transformations, check_action
+from niso.named_values import changed
 
 TRIED = 8
 """Observations that an action is tried on."""
 
 
-def make_action(flag: str, name: str, kind: str, shape: tuple[int, ...]) -> Transformations:
+def make_action(
+    flag: str, name: str, kind: str, shape: tuple[int, ...], settings: Mapping[str, Any] | None = None
+) -> Transformations:
     """The registered transformations of this name, for observations of a kind and shape, see `Transformations`.
 
     Args:
         flag: that named it, for messages.
+        settings: values in place of the defaults of its fields, but for those that the data gives.
 
     Raises:
-        InputError: there are none of this name; they are not for such observations, need more than their name, or fail
-            a try, see `check_action`.
+        InputError: there are none of this name; they are not for such observations, need more than their name, have no
+            such settings, or fail a try, see `check_action`.
     """
     if name not in ACTIONS:
         raise InputError(f"unknown {flag.lstrip('-')} {name!r}{nearest(name, ACTIONS)}")
@@ -40,5 +46,6 @@ def make_action(flag: str, name: str, kind: str, shape: tuple[int, ...]) -> Tran
         remedy = ": give its class a classmethod of(kind, shape)" if of is None else ""
         problem = f"{error}" if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: {error}"
         raise InputError(f"{flag} {name} does not fit {kind} {shape}: {problem}{remedy}") from error
+    action = changed(f"action {name}", action, settings or {})
     # noise, in which whatever moves is seen
     return check_action(name, action, torch.rand(TRIED, *shape, generator=torch.Generator().manual_seed(0)))

@@ -14,6 +14,7 @@ from niso.losses import Norm
 from niso.methods.heads import HEADS
 from niso.methods.part import parts_unread
 from niso.methods.spectra import SPECTRA
+from niso.named_values import NamedValues
 from niso.networks import EigenspaceHeadConfig, MLPConfig, SpectralHeadConfig, VectorNeuronConfig
 from niso.registry import Registry
 from niso.spectrum import Eigenfunctions, Eigenvalues, Features
@@ -72,6 +73,10 @@ class IsometryConfig(Strict):
     """Parametrisation of the eigenvalues, see `niso.LearnedSpectrum`."""
     spectrum: Annotated[str, names_of(SPECTRA)] = "table"
     """How mass and eigenfunctions are learned: `niso.LearnedSpectrum` or `niso.FieldSpectrum`."""
+    spectrum_settings: NamedValues = dataclasses.field(default_factory=dict)
+    """Settings of a spectrum of one's own, see `niso.methods.part.Part.settings_class`."""
+    method_settings: NamedValues = dataclasses.field(default_factory=dict)
+    """Settings of a method of one's own."""
     start: Start = "noise"
     """What the eigenfunctions of a table are before training: noise, as published, or the smoothest functions on the
     latent points, see `niso.spectrum.smooth_functions`."""
@@ -111,7 +116,7 @@ class IsometryConfig(Strict):
         require(self, "rank", least=1)
         require(self, "evaluation_pairs", least=2)  # maps are tried on other pairs
         check_choice("spectrum", self.spectrum, SPECTRA)
-        SPECTRA.find(self.spectrum)  # which names what is wrong with the user's own
+        SPECTRA.find(self.spectrum).own_settings(self)  # which name what is wrong with the user's own
 
     def spectrum_unread(self) -> dict[str, str]:
         """Settings of the parametrisations of the spectrum that are not taken, and why."""
@@ -219,6 +224,8 @@ class ClassifierConfig(GroupConfig):
     classifier: Annotated[str, names_of(HEADS)] = "vector-neurons"
     """The invariant head. "spectral" and "eigenspaces" are for methods whose maps commute with an operator. The
     autoencoder has a perceptron."""
+    classifier_settings: NamedValues = dataclasses.field(default_factory=dict)
+    """Settings of a head of one's own."""
     vector_neurons: VectorNeuronConfig = dataclasses.field(default_factory=VectorNeuronConfig)
     """The head of vector neurons."""
     spectral_head: SpectralHeadConfig = dataclasses.field(default_factory=SpectralHeadConfig)
@@ -232,7 +239,9 @@ class ClassifierConfig(GroupConfig):
         super().__post_init__()
         require(self, "label_smoothing", most=1.0)
         check_choice("classifier", self.classifier, HEADS)
-        if HEADS.find(self.classifier).standardises:
+        head = HEADS.find(self.classifier)
+        head.own_settings(self)
+        if head.standardises:
             over = f"classifier {self.classifier} standardises its features over a batch"
             if self.head.batch_size < 2:
                 raise ValueError(f"{over}: take a larger one")

@@ -174,7 +174,9 @@ class Method(Part, ABC):
             "classifier": cls.heads().values(),
             "spectrum": SPECTRA.found().values(),
         }
-        return cls.reads.union(*(settings_of(parts[name]) for name in parts if name in cls.reads))
+        chosen = parts.keys() & cls.reads
+        own = {f"{name}_settings" for name in chosen}
+        return cls.reads.union(own, *(settings_of(parts[name]) for name in chosen))
 
     @classmethod
     def heads(cls) -> dict[str, type[Head]]:

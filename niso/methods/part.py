@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from niso.checks import described
 from niso.errors import InputError
+from niso.named_values import changed, mistake
 
 
 class Part:
@@ -16,6 +17,11 @@ class Part:
 
     reads: ClassVar[frozenset[str]] = frozenset()
     """Settings that it reads and not all others do: names, or groups such as "vector_neurons"."""
+    chosen_by: ClassVar[str] = "method"
+    """The setting that names one of several."""
+    settings_class: ClassVar[type[Any] | None] = None
+    """A dataclass of settings of its own, each with a default; None where it has none. They are given by
+    `--method-settings NAME=VALUE…` (`--classifier-settings` of a head, `--spectrum-settings` of a spectrum)."""
 
     @classmethod
     def about(cls) -> str:
@@ -24,10 +30,23 @@ class Part:
         return re.split(r"(?<=\.) ", text)[0].rstrip(".")
 
     @classmethod
+    def own_settings(cls, config: Any) -> Any:
+        """Settings of its own in a configuration, of `settings_class`; None where it has none.
+
+        Raises:
+            InputError: it has no such setting, or a value is not of the setting's type, or refused.
+        """
+        values = getattr(config, f"{cls.chosen_by}_settings", {})
+        default = None if cls.settings_class is None else cls.settings_class()
+        return changed(f"{cls.chosen_by} {getattr(config, cls.chosen_by, cls.__name__)}", default, values)
+
+    @classmethod
     def mistake(cls) -> str:
         """What a subclass does not say as it should, to follow its name in a message; empty where all is well."""
         if not isinstance(cls.reads, frozenset | set) or not all(isinstance(name, str) for name in cls.reads):
             return f'.reads must be a frozenset of names, as frozenset({{"mlp"}}), not {cls.reads!r}'
+        if cls.settings_class is not None and (problem := mistake(cls.settings_class)):
+            return f".settings_class{problem}"
         if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
             return f" lacks {', '.join(lacking)}: see {cls.__mro__[1].__module__}.{cls.__mro__[1].__name__}"
         for base in reversed(cls.__mro__):
@@ -78,7 +97,14 @@ def parts_unread(setting: str, parts: Mapping[str, type[Part]], chosen: str, con
         config: all settings.
     """
     others = settings_of(parts.values()) - parts[chosen].reads
-    return dict.fromkeys(sorted(others), f"--{setting} is {chosen}") | unread_by(parts[chosen], config)
+    unread = dict.fromkeys(sorted(others), f"--{setting} is {chosen}")
+    return unread | own_unread(parts[chosen], chosen) | unread_by(parts[chosen], config)
+
+
+def own_unread(part: type[Part], name: str) -> dict[str, str]:
+    """Settings of its own, where the part of this name has none, and why."""
+    why = f"the {part.chosen_by} {name} has no settings of its own"
+    return {} if part.settings_class else {f"{part.chosen_by}_settings": why}
 
 
 def unread_by(part: type[Part], config: Any) -> dict[str, str]:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import yaml
-
 from niso.errors import InputError, Interrupted
 from niso.files.paths import in_shell
 from niso.messages import say
@@ -68,24 +66,6 @@ class Resume:
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
-
-
-def parse_parameters(words: Sequence[str]) -> dict[str, Any]:
-    """Parameters of jobs from words such as "slurm_partition=gpu".
-
-    Raises:
-        InputError: a word has no =, or its value is not YAML.
-    """
-    parameters = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not (name and equals):
-            raise InputError(f"--job needs NAME=VALUE, e.g. slurm_partition=gpu timeout_min=240, not {word!r}")
-        try:
-            parameters[name] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise InputError(f"--job {word}: {value!r} is not a value of YAML") from error
-    return parameters
 
 
 def submit(jobs: Sequence[Job], launcher: Launcher, out: Path) -> str:

@@ -311,6 +311,7 @@ def test_what_is_not_read_are_settings(experiment):
         ignored = {
             "vector_neurons",
             "classifier",
+            "classifier_settings",
             "spectral_head",
             "eigenspace_head",
             *(f"head.{name}" for name in SPECTRAL),

@@ -76,8 +76,8 @@ def test_wrong_calls(refused, small, tmp_path, trained_sweep):
     words = ["run", "torus", *small, "--out", out]
     assert "--job has no effect" in refused(*words, "--job", "timeout_min=3")
     assert "--parallel has no effect" in refused(*words, "--launcher", "local", "--seeds", 2, "--parallel", 2)
-    assert "--job needs NAME=VALUE" in refused(*words, "--launcher", "local", "--job", "fast")
-    assert "--job needs NAME=VALUE" in refused(*words, "--launcher", "local", "--job", "=3")
+    assert "'fast' must be NAME=VALUE" in refused(*words, "--launcher", "local", "--job", "fast")
+    assert "'=3' must be NAME=VALUE" in refused(*words, "--launcher", "local", "--job", "=3")
     assert "is not a value of YAML" in refused(*words, "--launcher", "local", "--job", "name=[")
     assert "nonsense" in refused(*words, "--launcher", "local", "--job", "nonsense=3")
     assert "srun" in refused(*words, "--launcher", "slurm")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import tyro
 
 from niso.config import Strict, require
+from niso.named_values import NamedValues
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Reading(Strict):
     """What niso applies to single observations: shift, rotation, affine, homography, colour, elastic or (on
     longitude-latitude grids) mobius to images, shift or rotation to volumes, shift or warp (in time) to signals. Shifts
     and warps go round: what leaves at one end enters at the other."""
+    transform_settings: NamedValues = field(default_factory=dict)
+    """Settings of --transform, e.g. angle=30 of rotations by at most 30 degrees."""
     first_view: Literal["given", "transformed"] = "given"
     """With --transform, what ψ of a pair (ψ, Tψ) to train on is: an observation as it is given, or under a random
     transformation of its own, so that Tψ is under two."""

@@ -137,7 +137,9 @@ class Homnist(Experiment):
         data = read_digits(config.digits, self.data_dir)
         train, validation, test = split(data, config)
         self.split = Split(train.to(self.device), validation, test)
-        self.action = make_action("--action", config.action, "images", (1, train.side, train.side))
+        self.action = make_action(
+            "--action", config.action, "images", (1, train.side, train.side), config.action_settings
+        )
         self.test_action = getattr(self.action, "test_distribution", lambda: self.action)()
         self.test_set = perturbed_test_digits(config, test, self.test_action, self.data_dir)
         self.method = self.make_method(lambda: make_networks(config, train.side))

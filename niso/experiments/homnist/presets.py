@@ -12,6 +12,7 @@ from niso.errors import nearest
 from niso.geometry import ACTIONS
 from niso.methods import recipes
 from niso.methods.config import ClassifierConfig, PartialViewsConfig
+from niso.named_values import NamedValues
 from niso.networks import ConvConfig, VectorNeuronConfig, ViTConfig
 
 Architecture = Literal["conv", "vit"]
@@ -27,6 +28,8 @@ class HomnistConfig(PartialViewsConfig, ClassifierConfig):
     need no download."""
     action: str = "homography"
     """Transformations of images, see `niso.geometry.ACTIONS`."""
+    action_settings: NamedValues = field(default_factory=dict)
+    """Their settings, e.g. deviation=0.5 of homographies half as strong."""
     first_view: FirstView = "upright"
     """What encoders are trained on beside Tψ: upright digits ψ, or digits that are themselves under random
     transformations, so that Tψ is under two."""

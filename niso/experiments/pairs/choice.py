@@ -13,14 +13,15 @@ from niso.config import Optimisation
 from niso.data.pairs.sampling.data import PairData, Part
 from niso.data.pairs.table import Kind
 from niso.errors import InputError, counted, some_of
-from niso.experiments.pairs.presets import Architecture, PairsConfig
+from niso.experiments.pairs.presets import OF_PARTS, Architecture, PairsConfig
 from niso.experiments.pairs.recipes import Chosen, recipe
 from niso.methods import METHODS
 from niso.networks.padding import Padding
 
 AS_GIVEN = (
-    *("norm", "relative_equivariance", "multiplicity", "spectral_dropout", "latent_channels", "spectrum"),
-    *("variation", "contrastive", "vicreg", "nft_epochs", "nft_maps", "head", "classifier", "evaluation_pairs"),
+    *("norm", "relative_equivariance", "multiplicity", "spectral_dropout", "latent_channels"),
+    *("variation", "contrastive", "vicreg", "nft_epochs", "nft_maps", "head", "evaluation_pairs"),
+    *OF_PARTS,
 )
 """Settings of the user's that replace the recipe's, where they are not None."""
 MOST_POINTS: dict[Kind, int] = {"images": 400, "signals": 400, "points": 400, "volumes": 512}

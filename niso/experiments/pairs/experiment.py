@@ -34,7 +34,7 @@ from niso.experiments.own import Own
 from niso.experiments.pairs.choice import choose, keep, lacking, said, with_rank
 from niso.experiments.pairs.metrics import METRICS, VALIDATED
 from niso.experiments.pairs.networks import check_independence, import_module_class, make_networks
-from niso.experiments.pairs.presets import PRESETS, PairsConfig
+from niso.experiments.pairs.presets import OF_PARTS, PRESETS, PairsConfig
 from niso.experiments.pairs.probes import features_of, probes
 from niso.experiments.pairs.recipes import LATENT, Chosen, recipe
 from niso.experiments.pairs.retrieval import retrieval
@@ -153,6 +153,7 @@ class Pairs(Experiment):
             reading.memory,
             self.device,
             reading.first_view == "transformed",
+            reading.transform_settings,
         )
         self._check_method(table.name, transform)
         own = (self.given and self.given.own) or self._named(wishes)
@@ -232,7 +233,7 @@ class Pairs(Experiment):
     @classmethod
     def unread(cls, config: PairsConfig, method: str, data_dir: Path | None) -> dict[str, str]:
         # the recipe has the settings that methods ask for
-        parts = replace(LATENT, spectrum=config.spectrum, classifier=config.classifier)
+        parts = replace(LATENT, **{name: getattr(config, name) for name in OF_PARTS})
         unread = METHODS.find(method).heads_unread(parts) | super().unread(parts, method, data_dir)
         renamed = {"group_size" if name == "group" else name: reason for name, reason in unread.items()}
         unread = {field.name: renamed[field.name] for field in fields(config) if field.name in renamed}

@@ -14,8 +14,11 @@ from niso.losses import Norm
 from niso.methods.config import names_of
 from niso.methods.heads import HEADS
 from niso.methods.spectra import SPECTRA
+from niso.named_values import NamedValues
 from niso.networks.padding import Padding
 
+OF_PARTS = ("spectrum", "spectrum_settings", "method_settings", "classifier", "classifier_settings")
+"""Settings that choose parts, and those of parts of one's own."""
 Effort = Literal["quick", "standard", "large"]
 Architecture = Literal["conv", "vit", "pointwise", "identity", "own"]
 
@@ -61,6 +64,10 @@ class PairsConfig(Strict):
     """Channels d of the latent functions."""
     spectrum: Annotated[str, names_of(SPECTRA)] = "table"
     """How mass and eigenfunctions are learned: a number for each latent point, or a field over their places."""
+    spectrum_settings: NamedValues = field(default_factory=dict)
+    """Settings of a spectrum of one's own."""
+    method_settings: NamedValues = field(default_factory=dict)
+    """Settings of a method of one's own."""
     group_size: int | None = None
     """Pairs that share one T in the method niso-group; by default a number that divides the batch."""
     norm: Norm | None = None
@@ -96,6 +103,8 @@ class PairsConfig(Strict):
     """Optimisation of the head that is trained where there are labels."""
     classifier: Annotated[str, names_of(HEADS)] = "vector-neurons"
     """Which head that is. "spectral" and "eigenspaces" are for methods whose maps commute with an operator."""
+    classifier_settings: NamedValues = field(default_factory=dict)
+    """Settings of a head of one's own."""
     evaluation_pairs: int = 512
     """Held-out pairs that metrics are means over, at most."""
 
@@ -107,8 +116,9 @@ class PairsConfig(Strict):
         for name in ("validation", "test"):
             if not 0 < getattr(self, name) <= 0.4:
                 raise ValueError(f"{name} must lie above 0 and not above 0.4, got {getattr(self, name)}")
-        check_choice("spectrum", self.spectrum, SPECTRA)
-        check_choice("classifier", self.classifier, HEADS)
+        for name, parts in (("spectrum", SPECTRA), ("classifier", HEADS)):
+            check_choice(name, getattr(self, name), parts)
+            parts.find(getattr(self, name)).own_settings(self)
         if (self.encoder is None) != (self.decoder is None):
             raise ValueError("--encoder and --decoder go together: name both, module:Class")
 

@@ -14,6 +14,7 @@ from niso.methods.part import Part
 class Head(Part, ABC):
     """A kind of classification head that maps leave alone. A new one is one file and one line in `HEADS`."""
 
+    chosen_by = "classifier"
     of_operator: ClassVar[bool] = False
     """Whether it knows an operator's eigenvalues, and is for maps that commute with that; otherwise it is for all
     orthogonal maps."""

@@ -16,6 +16,8 @@ from niso.spectrum import SpectrumModule
 class Parametrisation(Part, ABC):
     """A way to learn mass, eigenfunctions and eigenvalues. A new one is one file and one line in `SPECTRA`."""
 
+    chosen_by = "spectrum"
+
     @classmethod
     @abstractmethod
     def make(cls, config: Any, domain: Domain, grid: tuple[int, ...], rank: int) -> SpectrumModule:

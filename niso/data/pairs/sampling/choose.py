@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 
 from niso.data.pairs.sampling.data import PairData
@@ -24,6 +27,7 @@ def pair_data(
     memory: float,
     device: torch.device,
     transformed_first: bool = False,
+    transform_settings: Mapping[str, Any] | None = None,
 ) -> PairData:
     """The pairs that a table gives: recorded ones, frames of clips, or those that niso makes itself.
 
@@ -43,6 +47,8 @@ def pair_data(
         if transform is not None:
             what = "has tx" if "tx" in table.views else "holds clips"
             raise InputError(f"{table.name} {what}, which is paired as it is: leave --transform out")
+        if transform_settings:
+            raise InputError("--transform-settings has no effect, leave it out: there is no --transform")
         if transformed_first:
             raise InputError("--first-view transformed needs views that niso makes itself (--transform): leave it out")
         if table.clip is None:
@@ -53,7 +59,7 @@ def pair_data(
             f"{table.name} holds single observations: name a transformation that niso is to apply by --transform, or "
             "give pairs (arrays x and tx, folders a/ and b/, or a folder for the frames of each clip)"
         )
-    action = make_action("--transform", transform, table.kind, table.shape)
+    action = make_action("--transform", transform, table.kind, table.shape, transform_settings)
     if transformed_first and not composes(action):
         raise InputError(f"--transform {transform} does not compose, as --first-view transformed needs: leave that out")
     return TransformedObservations(table, parts, memory, device, action, transform, transformed_first)
