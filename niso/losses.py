@@ -24,7 +24,8 @@ Norm = Literal["l1", "l2"]
 
 FAINTEST = 1e-4
 """Least size of an eigenfunction's coefficients, relative to the mean, at which a whitened loss counts it in full; and
-least spread of latents, relative to their size, that a relative loss divides by. What is smaller may be rounding."""
+least spread of latents or invariants, relative to their size, that a loss divides by. What is smaller may be rounding.
+"""
 
 
 def _mean_error(error: Tensor, norm: Norm) -> Tensor:
@@ -51,11 +52,22 @@ def _invariants(
     return global_batch(views).transpose(0, 1)
 
 
-def _unit_vectors(vectors: Float[Tensor, "... size"]) -> Float[Tensor, "... size"]:
-    """Unit vectors; 0 for those that are far smaller than the others."""
+def _unit_vectors(
+    vectors: Float[Tensor, "... size"], before: Float[Tensor, "... size"] | None = None
+) -> Float[Tensor, "... size"]:
+    """Unit vectors; 0 for those that are far smaller than the others.
+
+    Args:
+        before: the same before they were centred. What is left of them is divided by `FAINTEST` of their mean length
+            where it is shorter: it may be rounding.
+    """
     size = vectors.detach().square().mean().sqrt().clamp_min(torch.finfo(vectors.dtype).tiny)
     size = size.where(size.isfinite(), vectors.detach().abs().amax())  # squares of finite numbers may overflow
-    return torch.nn.functional.normalize(vectors / size, dim=-1)
+    scaled = vectors / size
+    length = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True).clamp_min(1e-12)
+    if before is not None:
+        length = length.maximum(FAINTEST * torch.linalg.vector_norm(before.detach() / size, dim=-1).mean())
+    return scaled / length
 
 
 @full_precision
@@ -205,9 +217,10 @@ def contrastive(
     """InfoNCE loss between the invariants aᵀa and bᵀb: each must single out its partner in the batch.
 
     An orthogonal map does not change the inner products aᵀa of the channels. They are centred by their mean over the
-    batch and compared by their cosine. The loss is the mean of both directions; it is log(batch) where the invariants
-    carry no information, and 0 for a batch of one. With several processes this is a collective operation over the
-    global batch: all processes must call it.
+    batch and compared by their cosine; where they differ from the mean by less than `FAINTEST` of their length, which
+    may be rounding, cosines are as much smaller. The loss is the mean of both directions; it is log(batch) where the
+    invariants carry no information, and 0 for a batch of one. With several processes this is a collective operation
+    over the global batch: all processes must call it.
 
     In the pair regime the other losses allow τ to carry all that an observation shows, with the same invariants for
     every observation. This loss asks for invariants that identify the observation and do not change under T.
@@ -230,7 +243,7 @@ def contrastive(
     if not len(a):
         raise ValueError("a and b need at least one observation")
     views = _invariants(a, b)
-    first, second = _unit_vectors(views - views.mean((0, 1)))
+    first, second = _unit_vectors(views - views.mean((0, 1)), views)
     scores = matmul(first, second.mT) / temperature
     partner = torch.arange(len(first), device=a.device)
     entropy = torch.nn.functional.cross_entropy

@@ -479,6 +479,21 @@ def test_opaque_operator_obeys_the_rules_of_custom_operators(shape, special):
     torch.library.opcheck(torch.ops.niso.polar, (m, special, 0.0), test_utils=checks)
 
 
+@pytest.mark.parametrize("share", [0.3, 0.75, 1.5])
+def test_one_singular_value_near_the_floor_has_one_derivative(dtype, share):
+    """The usual backward pass, the differentiable one and forward mode leave out the same directions."""
+    u, v = (torch.linalg.qr(torch.randn(n, 4, dtype=dtype)).Q for n in (40, 4))
+    s = torch.tensor([1, 0.5, 0.3, share * torch.finfo(dtype).eps * 40], dtype=dtype)
+    m, upstream = (u * s @ v.mT).requires_grad_(), torch.randn(40, 4, dtype=dtype)
+    usual = torch.autograd.grad(polar(m), m, upstream)[0]
+    again = torch.autograd.grad(polar(m), m, upstream, create_graph=True)[0].detach()
+    forward = jvp(polar, (m.detach(),), (upstream,))[1]
+    assert (again.norm() < 1e4) == (usual.norm() < 1e4) == (share < 1) == (forward.norm() < 1e4)
+    if share < 1:
+        torch.testing.assert_close(again, usual, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(forward, usual, rtol=1e-3, atol=1e-3)
+
+
 # -- compiler ----------------------------------------------------------------------------------------------------------
 
 COMPILED = """
@@ -497,6 +512,28 @@ torch.testing.assert_close(value_and_gradient(compiled), value_and_gradient(niso
 
 tangent = lambda m: torch.func.jvp(niso.polar, (m,), (g,))[1]  # left uncompiled: an operator would lose it
 torch.testing.assert_close(torch.compile(tangent, backend="aot_eager")(m), tangent(m))
+
+root = lambda g: niso.inverse_root(g @ g.mT + torch.eye(4))
+x, y = (m.clone().requires_grad_() for _ in range(2))
+compiled = torch.compile(root, fullgraph=True, backend="aot_eager")
+torch.testing.assert_close(compiled(x), root(y))
+(compiled(x) * g).sum().backward(), (root(y) * g).sum().backward()
+torch.testing.assert_close(x.grad, y.grad, rtol=1e-4, atol=1e-5)
+tangent, spd = lambda m: torch.func.jvp(niso.inverse_root, (m,), (g,))[1], m @ m.mT + torch.eye(4)
+torch.testing.assert_close(torch.compile(tangent, backend="aot_eager")(spd), tangent(spd))
+
+class Root(torch.nn.Module):
+    def forward(self, g):
+        return niso.inverse_root(g)
+
+exported = torch.export.export(Root(), (torch.eye(4),)).module()
+torch.testing.assert_close(exported(4 * torch.eye(4)), torch.eye(4) / 2)
+for program in exported, torch.compile(niso.inverse_root, backend="aot_eager"):
+    try:
+        program(-torch.eye(4))
+    except torch.linalg.LinAlgError:
+        continue
+    raise AssertionError
 print("done")
 """
 

@@ -129,6 +129,26 @@ def test_contrastive_sees_partners_and_no_map(dtype):
     assert same.grad.isfinite().all()
 
 
+def test_contrastive_does_not_learn_from_rounding(dtype):
+    """Of invariants that are the same, each computed from coefficients of its own."""
+    q, _ = torch.linalg.qr(torch.randn(2, 16, 32, 32, dtype=dtype))
+    a, b = (q @ torch.randn(32, 8, dtype=dtype)).unbind()
+    a.requires_grad_()
+    loss = losses.contrastive(a, b)
+    torch.testing.assert_close(loss.item(), math.log(16), atol=0.02, rtol=0)
+    assert torch.autograd.grad(loss, a)[0].norm() < 100
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-3])
+def test_contrastive_learns_from_small_differences_as_from_large_ones(spread):
+    base, q = torch.randn(32, 8), torch.linalg.qr(torch.randn(16, 32, 32)).Q
+    a = (base + spread * torch.randn(16, 32, 8)).requires_grad_()
+    wide = a.detach().double().requires_grad_()
+    gradient = torch.autograd.grad(losses.contrastive(a, q @ a.detach()), a)[0].double()
+    expected = torch.autograd.grad(losses.contrastive(wide, q.double() @ wide.detach()), wide)[0]
+    assert (gradient - expected).norm() < 0.01 * expected.norm()
+
+
 def test_contrastive_is_its_formula():
     """Of a and b with means of their own: invariants are centred by the mean of both."""
     a = torch.randn(8, 6, 5, dtype=torch.float64)

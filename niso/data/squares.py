@@ -65,6 +65,8 @@ def opened(path: Path, called: str) -> Iterator[Image.Image]:
         raise InputError(f"{called} {_too_large(error)}: shrink it") from error
     except InputError as error:
         raise InputError(f"{called} cannot be used: {error}") from error
+    except MemoryError:
+        raise
     except Exception as error:  # Pillow raises errors of many kinds for damaged files
         reason = "it is not an image" if isinstance(error, UnidentifiedImageError) else ""
         raise InputError(f"{called} cannot be read {unreadable(error, 'repair or remove it', reason)}") from error

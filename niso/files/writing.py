@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import glob
 import os
+import platform
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -33,7 +35,7 @@ def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
     for stale in temporaries(path):  # of a process killed while it wrote
         if not _writing(stale):
             stale.unlink(missing_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}-{_machine()}.tmp")
     try:
         with open(temporary, "wb") as file:
             yield file
@@ -75,17 +77,24 @@ def _linked(temporary: Path, path: Path) -> bool:
     return True
 
 
+def _machine() -> str:
+    """What names of temporary files call this machine: several may share a folder."""
+    return re.sub(r"\W", "", platform.node())[:16]
+
+
 def _writing(temporary: Path) -> bool:
-    """Whether a temporary file of `replacing` is young, and the process that it is named after lives."""
-    number = temporary.suffixes[-2].removeprefix(".").partition("-")[0]
-    if not number.isdecimal():
+    """Whether a temporary file of `replacing` is young, and the process that it is named after lives, as far as this
+    machine can know."""
+    name = re.search(r"\.(\d+)(?:-\d+)?(?:-(\w*))?\.tmp$", temporary.name)
+    if not name:
         return False
-    own = int(number) == os.getpid()  # of another thread, or of an earlier process of that number
-    if os.name != "posix" and not own:
+    number, elsewhere = int(name[1]), name[2] not in (None, _machine())
+    own = number == os.getpid()  # of another thread, or of an earlier process of that number
+    if os.name != "posix" and not (own or elsewhere):
         return False
     try:
-        if not own:
-            os.kill(int(number), 0)  # sends nothing
+        if not (own or elsewhere):
+            os.kill(number, 0)  # sends nothing
         return time.time() - temporary.stat().st_mtime < STALE
     except PermissionError:  # of another user
         return True

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from niso.checks import check_tensors
 from niso.linalg.precision import full_precision
-from niso.linalg.svd import LinAlgError, one_thread
+from niso.linalg.svd import LinAlgError, cudagraph_unsafe, one_thread
 from niso.linalg.sylvester import Sylvester, nested_forward_mode, primal
 
 
@@ -32,11 +32,14 @@ def inverse_root(g: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch k k"]:
     Raises:
         TypeError: not a tensor of floating-point numbers.
         ValueError: not square matrices.
-        torch.linalg.LinAlgError: a matrix is not positive definite to working precision, or not finite. Compiled and
-            exported programs do not look.
+        torch.linalg.LinAlgError: a matrix is not positive definite to working precision, or not finite.
     """
     check_tensors(g=(g, "* k k"))
-    return (_InverseRoot if torch.compiler.is_compiling() else _Transformable).apply(g)[0]
+    if not torch.compiler.is_compiling():
+        return _InverseRoot.apply(g)[0]
+    if torch._C._are_functorch_transforms_active():  # the operator would drop the tangents of torch.func.jvp
+        raise NotImplementedError("inverse_root cannot be compiled under a transformation of torch.func")
+    return torch.ops.niso.inverse_root(g)[0]  # not always: its dispatch costs time that eager code need not pay
 
 
 class _InverseRoot(torch.autograd.Function):
@@ -46,7 +49,7 @@ class _InverseRoot(torch.autograd.Function):
     def forward(g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         with one_thread(g.device):
             values, vectors = torch.linalg.eigh(g)
-        if not torch.compiler.is_compiling() and values.numel():
+        if values.numel():
             # rounding moves the eigenvalues by about so much: smaller ones may be anything, 0 among it
             floor = torch.finfo(g.dtype).eps * values[..., -1:].abs()
             if not bool((values > floor).all()):
@@ -62,6 +65,7 @@ class _InverseRoot(torch.autograd.Function):
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*output)
+        ctx.save_for_forward(*output)
 
     @staticmethod
     @full_precision
@@ -76,15 +80,6 @@ class _InverseRoot(torch.autograd.Function):
         weight = rows * columns * (rows * columns / (rows + columns))  # its square alone might overflow
         return -vh.mT @ (vh @ grad @ vh.mT * weight) @ vh
 
-
-class _Transformable(_InverseRoot):
-    """With what torch.func needs, and torch.compile refuses."""
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor, Tensor]) -> None:
-        _InverseRoot.setup_context(ctx, inputs, output)
-        ctx.save_for_forward(*output)
-
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor | None) -> tuple[Tensor | None, None, None]:
         if tangent is None:
@@ -95,7 +90,23 @@ class _Transformable(_InverseRoot):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int], g: Tensor) -> tuple[Any, Any]:
-        return _Transformable.apply(g.movedim(in_dims[0], 0)), (0, 0, 0)
+        return _InverseRoot.apply(g.movedim(in_dims[0], 0)), (0, 0, 0)
+
+
+@torch.library.custom_op(
+    "niso::inverse_root", mutates_args=(), schema="(Tensor g) -> (Tensor, Tensor, Tensor)", tags=cudagraph_unsafe()
+)
+def _inverse_root_operator(g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """`_InverseRoot`, opaque to torch.compile and torch.export, which cannot trace what it looks at."""
+    return _InverseRoot.forward(g)
+
+
+@_inverse_root_operator.register_fake
+def _inverse_root_shapes(g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return g.new_empty(g.shape), g.new_empty(g.shape[:-1]), g.new_empty(g.shape)
+
+
+_inverse_root_operator.register_autograd(_InverseRoot.backward, setup_context=_InverseRoot.setup_context)
 
 
 def _derivative(

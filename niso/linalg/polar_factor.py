@@ -12,7 +12,7 @@ from niso.checks import check_number, check_tensors
 from niso.linalg import newton_schulz
 from niso.linalg.precision import full_precision
 from niso.linalg.products import product
-from niso.linalg.svd import robust_svd
+from niso.linalg.svd import cudagraph_unsafe, robust_svd
 from niso.linalg.sylvester import Sylvester, divide, nested_forward_mode, primal
 
 
@@ -125,8 +125,7 @@ class _Polar(torch.autograd.Function):
     "niso::polar",
     mutates_args=(),
     schema="(Tensor m, bool special, float damping) -> (Tensor, Tensor, Tensor, Tensor)",
-    # the host waits for an SVD on a GPU, which nothing in a CUDA graph may do; older versions of torch have no such tag
-    tags=[torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else None,
+    tags=cudagraph_unsafe(),
 )
 def _polar_operator(m: Tensor, special: bool, damping: float) -> tuple[Tensor, ...]:
     """`_Polar` without its flag, opaque to torch.compile and torch.export, which cannot trace the SVD's fallbacks."""
@@ -161,11 +160,11 @@ def _polar_derivative(
     h = q.mT @ m
     h = (h + h.mT) / 2
     a = q.mT @ direction
-    floor = _floor(s, m.shape[-2])
+    floor = _floor(s, m.shape[-2])  # of sums of two singular values; of one, counted twice, double
     derivative = q @ Sylvester.apply(h, a - a.mT, s, vh, floor)
     if m.shape[-2] > m.shape[-1]:
         identity = torch.eye(h.shape[-1], dtype=h.dtype, device=h.device).expand_as(h)
-        inverse = Sylvester.apply(h, 2 * identity, s, vh, floor)
+        inverse = Sylvester.apply(h, 2 * identity, s, vh, 2 * floor)
         derivative = derivative + (direction - q @ a) @ inverse
     return derivative
 

@@ -57,6 +57,12 @@ def _svd_one_by_one(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return u, s, vh
 
 
+def cudagraph_unsafe() -> list[torch.Tag] | None:
+    """Tags of an operator in which the host waits for a GPU, which nothing in a CUDA graph may do; older versions of
+    torch have no such tag."""
+    return [torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else None
+
+
 @contextmanager
 def one_thread(device: torch.device) -> Iterator[None]:
     """LAPACK in one thread: on small matrices, two threads are several times slower (benchmarks/results/polar.json)."""

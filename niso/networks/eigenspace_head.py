@@ -74,7 +74,7 @@ class EigenspaceHead(Head):
         check_instance("config", config, EigenspaceHeadConfig, "EigenspaceHeadConfig")
         self.register_buffer("shares", soft_eigenspaces(eigenvalues.detach(), config.eigenspaces))
         count = len(self.shares) * inputs * (inputs + 1) // 2
-        self.standardise = Standardise(count, eps=1e-12)
+        self.standardise = Standardise(count, 1e-12)
         self.scores = MLP(count, classes, MLPConfig(config.layers, config.hidden))
 
     @in_own_precision

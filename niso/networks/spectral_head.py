@@ -25,6 +25,10 @@ from niso.networks.vector_neurons import (
     inner_products,
 )
 
+VARIANCE = 1e-5
+"""Of inner products, below which they are not brought to deviation 1: vectors move while a head is trained, and running
+means lag behind."""
+
 
 @dataclass(frozen=True)
 class SpectralHeadConfig(Strict):
@@ -73,7 +77,8 @@ class SpectralHead(Head):
 
     `layers` times: beside the vectors, their `Diffusion`s; normalised vector neurons mix both. Then m vectors v, and
     their inner products ⟨vᵢ, exp(−tΛ) vⱼ⟩ at several learned times t: those of soft eigenspaces. The products are
-    standardised by their running mean and deviation, and a perceptron of one hidden layer gives the scores.
+    standardised by their running mean and variance, to which `VARIANCE` is added: what varies by less stays small. A
+    perceptron of one hidden layer gives the scores.
 
     Args:
         inputs: channels of the coefficients.
@@ -104,7 +109,7 @@ class SpectralHead(Head):
         self.vectors = VectorLinear(widths[-1], config.invariant_channels)
         self.soft_eigenspaces = Diffusion(config.times - 1, config.longest)
         count = config.times * config.invariant_channels * (config.invariant_channels + 1) // 2
-        self.standardise = Standardise(count)
+        self.standardise = Standardise(count, VARIANCE)
         self.scores = MLP(count, classes, MLPConfig(layers=1, channels=config.hidden))
 
     @in_own_precision

@@ -20,7 +20,7 @@ class Standardise(nn.BatchNorm1d):
         eps: added to the variance.
     """
 
-    def __init__(self, count: int, eps: float = 1e-5) -> None:
+    def __init__(self, count: int, eps: float) -> None:
         super().__init__(count, eps=eps, affine=False)
 
     def forward(self, x: Float[Tensor, "batch count"]) -> Float[Tensor, "batch count"]:

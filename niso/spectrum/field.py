@@ -61,8 +61,7 @@ class FieldSpectrum(TrainedSpectrum):
             number of functions that the networks' last layer spans, its inputs + 1; or U that starts out linearly
             dependent on the points, to rounding, as networks over few coordinates do at a high rank.
 
-    Where U becomes linearly dependent on the points, a call raises `torch.linalg.LinAlgError`. torch.compile leaves
-    G^(−1/2) uncompiled, and refuses it with `fullgraph=True`.
+    Where U becomes linearly dependent on the points, a call raises `torch.linalg.LinAlgError`.
     """
 
     places: Tensor

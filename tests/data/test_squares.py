@@ -178,3 +178,14 @@ def png_of_16_bits(values, colour):
     header = struct.pack(">IIBBBBB", width, height, 16, colour, 0, 0, 0)
     rows = b"".join(b"\0" + row.tobytes() for row in values)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def test_a_picture_that_memory_does_not_hold_is_not_called_damaged(tmp_path, monkeypatch):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(Image, "open", full)
+    with pytest.raises(MemoryError):
+        read_square(tmp_path / "a.png", 8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -49,6 +50,27 @@ def test_what_another_thread_is_writing_stays(tmp_path: Path) -> None:
     left = tmp_path / f".file.{os.getpid()}-1.tmp"  # by an earlier process of the same number
     left.touch()
     os.utime(left, (0, 0))
+    write_atomically(path, b"ours")
+    assert [found.name for found in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_another_machine_is_writing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process of this one has that number."""
+    path, names = tmp_path / "file", list[str]()
+    monkeypatch.setattr(platform, "node", lambda: "node-7.cluster")
+    with replacing(path):
+        names += [found.name for found in tmp_path.iterdir()]
+    theirs = tmp_path / names[0].replace(f".{os.getpid()}-", ".999999999-")
+    theirs.touch()
+    monkeypatch.setattr(platform, "node", lambda: "node-8.cluster")
+    write_atomically(path, b"ours")
+    assert theirs.exists()
+    monkeypatch.setattr(platform, "node", lambda: "node-7.cluster")
+    write_atomically(path, b"ours")  # of a process that was killed there
+    assert not theirs.exists()
+    theirs.touch()
+    os.utime(theirs, (0, 0))
+    monkeypatch.setattr(platform, "node", lambda: "node-8.cluster")
     write_atomically(path, b"ours")
     assert [found.name for found in tmp_path.iterdir()] == ["file"]
 

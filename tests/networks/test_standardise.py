@@ -12,7 +12,7 @@ from niso.networks.standardise import Standardise
 
 def test_two_halves_are_standardised_as_the_whole(monkeypatch, generator):
     whole = 3 + 2 * torch.randn(8, 5, generator=generator)
-    one, first = Standardise(5), Standardise(5)
+    one, first = Standardise(5, 1e-5), Standardise(5, 1e-5)
     expected = one(whole)
     torch.testing.assert_close(expected.mean(0), torch.zeros(5), atol=1e-6, rtol=0)
     monkeypatch.setattr(collective, "process", lambda: (0, 2))
@@ -26,7 +26,7 @@ def test_two_halves_are_standardised_as_the_whole(monkeypatch, generator):
 
 def test_early_batches_are_forgotten(generator):
     """Features move while a head and the networks below it are trained together."""
-    standardise = Standardise(5)
+    standardise = Standardise(5, 1e-5)
     for step in range(200):
         batch = (1 + step) * (3 + torch.randn(64, 5, generator=generator))
         standardise(batch)

@@ -152,6 +152,8 @@ class PublishedTestSet:
         images, labels, matrices = _open(path)
         try:
             labels = np.asarray(labels[()]).reshape(-1)
+        except MemoryError:
+            raise
         except Exception as error:  # h5py raises errors of many kinds for damaged files
             raise self._error(f"is damaged ({error})") from error
         total = len(labels)
@@ -177,6 +179,8 @@ class PublishedTestSet:
             window = slice(int(index[0]), int(index[-1]) + 1)
             try:
                 pixels, matrices = self._images(window), self._matrices(window)
+            except MemoryError:
+                raise
             except Exception as error:
                 raise self._error(f"is damaged ({error})") from error
             kept = index - window.start
@@ -226,7 +230,7 @@ def _open(path: Path) -> list[Any]:
             content = read_arrays(path, keys)
         else:
             raise InputError(f"{path} is not a MATLAB file of version 5 or 7.3: {_REMEDY}")
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except Exception as error:  # h5py raises errors of many kinds for damaged files
         raise InputError(f"{path} is damaged or cut off ({error}): {_REMEDY}") from error

@@ -144,7 +144,7 @@ def _mapped(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.
 def _reading(path: Path) -> Iterator[None]:
     try:
         yield
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except Exception as error:  # NumPy, zipfile, safetensors and h5py raise errors of many kinds for damaged files
         problem = " ".join(str(error).split())

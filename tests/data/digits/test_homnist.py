@@ -257,3 +257,21 @@ def test_without_h5py_the_remedy_is_to_install_it(tmp_path: Path, monkeypatch: p
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(InputError, match="needs h5py: pip install h5py"):
         PublishedTestSet(path)
+
+
+def test_a_file_that_memory_does_not_hold_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "homnist.mat"
+    savemat(path, published())
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    test_set = PublishedTestSet(path)
+    monkeypatch.setattr(test_set, "_images", full)
+    with pytest.raises(MemoryError):
+        next(test_set.batches(4))
+    monkeypatch.setattr(homnist, "read_arrays", full)
+    with pytest.raises(MemoryError):
+        PublishedTestSet(path)

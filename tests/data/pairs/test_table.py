@@ -455,3 +455,19 @@ def test_a_damaged_array_that_would_be_mapped_is_refused(tmp_path):
         file.write(b"damage")
     with pytest.raises(InputError, match=r"cannot be read .*CRC.*: save it again"):
         columns_of(path)
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz"])
+def test_arrays_that_memory_does_not_hold_are_not_called_damaged(tmp_path, monkeypatch, name):
+    if name == "x.npy":
+        np.save(tmp_path / name, np.zeros((N, 4)))
+    else:
+        np.savez_compressed(tmp_path / name, x=np.zeros((N, 4)))
+
+    def full(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(np.lib.format, "read_array", full)
+    monkeypatch.setattr(np.lib.format, "open_memmap", full)
+    with pytest.raises(MemoryError):
+        columns_of(tmp_path / name)["x"][:]
