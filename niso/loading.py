@@ -13,7 +13,7 @@ from niso.errors import CheckpointError, InputError, nearest
 from niso.experiments import EXPERIMENTS
 from niso.experiments.classifier import trained_classifier
 from niso.experiments.own import Own
-from niso.experiments.registered import OF_MODEL, check_registered, registered
+from niso.experiments.registered import OF_MODEL, check_registered, naming_unknown, registered
 from niso.experiments.saved import CONFIG, MODEL, is_saved, plain_name, read_saved
 from niso.experiments.settings import Settings
 from niso.files.paths import in_shell
@@ -86,7 +86,8 @@ def model_folder(path: str | Path) -> Path:
 
 
 def _of_run(run: Run, own: Own | None, device: torch.device) -> Fitted:
-    settings = Settings.of(run)
+    with naming_unknown(run.path, run.facts):
+        settings = Settings.of(run)
     if not (run.finished and (run.path / WEIGHTS).is_file()):
         raise InputError(f"{run.path} is not trained to its end: finish it by {run.continuation}")
     _check_method(run.path, settings, run.facts)

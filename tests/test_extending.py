@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from niso import fit, load
 from niso.autoencoding import Autoencoding
+from niso.cli.main import main
 from niso.cli.run import parse_run
 from niso.config import Optimisation
 from niso.data.digits import DIGITS, read_digits
@@ -492,9 +493,15 @@ def fails(niso, words, error, message):
         ({"loss": torch.zeros(())}, "loss has no gradient: is it detached, or made under no_grad"),
     ],
 )
-def test_losses_of_another_form_are_named(niso, tmp_path, monkeypatch, terms, message):
+def test_losses_of_another_form_are_named(niso, refused, tmp_path, monkeypatch, terms, message):
+    """Before training; the loop names them, too, where the first batch does not show them."""
     monkeypatch.setattr(Linear, "forward", lambda *_: terms)
     words = "--method", "least-squares", "--speed", "exact", "--out", tmp_path / "run"
+    if not (isinstance(terms, dict) and set(terms) == {"loss"} and terms["loss"].ndim == 0):
+        line = refused("run", "toy", *words)
+        assert re.search(message, line) and "LeastSquares.objective: " in line
+        assert not (tmp_path / "run").exists()
+    monkeypatch.setattr(Experiment, "try_first", lambda *_: None)
     fails(niso, words, TypeError, message)
 
 
@@ -738,6 +745,89 @@ def test_a_method_of_another_form_is_named_and_harms_no_other(niso, refused, tmp
         monkeypatch.setitem(METHODS, "wrong", f"{__name__}.{part.__name__}")
         assert message in refused("run", "toy", "--method", "wrong", "--out", tmp_path / "run")
     assert niso("run", "toy", "--method", "niso", "--out", tmp_path / "run").status == 0
+
+
+class Odd(LeastSquares):
+    """Each of its parts is changed by a test."""
+
+
+@pytest.mark.usefixtures("registered", "drawn")
+@pytest.mark.parametrize(
+    ("part", "function", "message"),
+    [
+        ("solve", lambda self, a, b: a[0] @ b[0].mT, r"Odd\.solve must give a tensor \(4, \d+, \d+\) for .*not "),
+        ("solve", lambda self, a, b: a @ b, r"Odd\.solve fails on .* and .*: RuntimeError: "),
+        ("solve", lambda self, a, b: torch.nan * a @ b.mT, r"Odd\.solve gives what is not finite"),
+        ("decode", lambda self, a: self.model.decode(a)[..., :1], r"Odd\.decode must give a tensor \(4, 12, 12\) for"),
+        ("encode", lambda self, x: x.flatten(1), r"Odd\.encode must give a tensor \(4, …, …\) for .*"),
+        ("encode", lambda self, x: None, r"Odd\.encode must give a tensor .*, not NoneType"),
+    ],
+)
+def test_what_a_method_gives_is_tried_before_training(refused, tmp_path, monkeypatch, part, function, message):
+    monkeypatch.setitem(METHODS, "odd", f"{__name__}.Odd")
+    monkeypatch.setattr(Odd, part, function)
+    line = refused("run", "toy", "--method", "odd", "--out", tmp_path / "run")
+    assert re.search(message, line), line
+    assert not (tmp_path / "run").exists()
+    monkeypatch.setattr(Experiment, "try_first", lambda *_: None)
+    if part == "decode":  # a difference of these has a shape
+        with pytest.raises(TypeError, match=r"Odd\.decode must give observations \(.*, 12, 12\), not \(.*, 12, 1\)"):
+            main(["run", "toy", "--method", "odd", "--out", str(tmp_path / "run")])
+
+
+@pytest.mark.usefixtures("registered", "drawn")
+def test_maps_that_are_not_orthogonal_are_told(niso, tmp_path, monkeypatch):
+    monkeypatch.setitem(METHODS, "odd", f"{__name__}.Odd")
+    for isometric in (False, True):
+        monkeypatch.setattr(Odd, "isometric", isometric)
+        status, _, err = niso("run", "toy", "--method", "odd", "--out", tmp_path / f"{isometric}")
+        assert status == 0 and ("! maps of Odd are not orthogonal" in err) == isometric
+
+
+class Flat(SingularValues):
+    """Of the coefficients as they are."""
+
+    @classmethod
+    def make(cls, examples, classes, config, eigenvalues):
+        return MLP(examples[0].numel(), classes, config.mlp)
+
+
+@pytest.mark.usefixtures("registered")
+def test_heads_that_maps_change_are_told(capsys, monkeypatch):
+    monkeypatch.setitem(HEADS, "flat", f"{__name__}.Flat")
+    networks = Networks(nn.Linear(3, 2), nn.Linear(2, 3), (1, 12), 2)
+    for name, told in (("singular-values", False), ("flat", True)):
+        config = ClassifierConfig(classifier=name, rank=4)
+        try_head(METHODS.find("niso")(config, networks), config, torch.randn(5, 12, 3), 2)
+        assert ("! scores of classifier flat: Flat change by" in capsys.readouterr().err) == told
+    try_head(METHODS.find("least-squares")(config, networks), config, torch.randn(5, 12, 3), 2)
+    assert not capsys.readouterr().err  # it promises no invariants
+
+
+class Eight(Colours):
+    """One number short."""
+
+    def numbers(self, first, second):
+        return super().numbers(first, second)[:, :8]
+
+
+class Lost(Colours):
+    def numbers(self, first, second):
+        return self.missing(first)
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Eight, r"Eight\.numbers must give 9 numbers of each pair, here \(3, 9\), not .*8\)"),
+        (Lost, "Lost does not take frames"),
+    ],
+)
+def test_baselines_for_poses_are_tried_before_training(refused, tmp_path, monkeypatch, kind, message):
+    monkeypatch.setitem(BASELINES, "wrong", f"{__name__}.{kind.__name__}")
+    line = refused("run", "pose", "--method", "wrong", "--size", 8 if kind is Eight else 16, "--out", tmp_path / "run")
+    assert re.search(message, line) and not (tmp_path / "run").exists()
 
 
 def test_niso_itself_makes_no_such_mistake():

@@ -189,7 +189,7 @@ def _read(path: Path, kind: type[Experiment], options: Options) -> Mapping[Any, 
     _check_experiment(path, values, kind)
     data = values.pop("data_dir", None)
     if data and not options.data_dir:
-        raise InputError(f"{path} is the record of a run on data in a folder {data}: give that by --data-dir")
+        raise InputError(f"{path} is the record of a run on the data {data}: give that by --data-dir")
     if options.preset not in (None, values["preset"]):
         raise InputError(f"--preset has no effect, leave it out: the record {path} has all settings")
     return Settings.load(values, path).dump()

@@ -17,6 +17,7 @@ from niso.config import overlaid
 from niso.errors import InputError
 from niso.experiments.diagnosis import Finding, diagnose
 from niso.experiments.own import Own
+from niso.experiments.trial import try_method
 from niso.methods import METHODS
 from niso.methods.method import Method, Networks
 from niso.methods.part import Part, own_unread, unread_by
@@ -120,6 +121,18 @@ class Experiment(ABC):
         method.model.to(self.device)
         method.check_objective()
         return method
+
+    def try_first(self, phase: Phase) -> None:
+        """Try what is not niso's own on the first batch of the first phase, before that is trained.
+
+        Raises:
+            InputError: see `niso.experiments.trial.try_method`.
+        """
+        method = getattr(self, "method", None)
+        if isinstance(method, Method) and self.method_name in METHODS.foreign:
+            with torch.random.fork_rng([]):
+                views = phase.sampler(0)
+            try_method(method, phase.objective, views)
 
     @classmethod
     def settings_of(cls, preset: str, method: str | None = None) -> Any:

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from functools import cache, partial
 
 import torch
-from jaxtyping import Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from niso.checks import described
 from niso.config import SPECTRAL
 from niso.errors import InputError, first_line
 from niso.experiments.experiment import Phase
+from niso.linalg import matmul
+from niso.messages import say
 from niso.methods.config import ClassifierConfig
+from niso.methods.heads import HEADS
 from niso.methods.method import Batches, Method
 from niso.networks import ClassificationObjective
 from niso.random import local_part
@@ -25,6 +28,8 @@ OF_FROZEN = {f"head.{name}": "the head is trained on frozen networks" for name i
 """Settings that the training of a head alone does not read, and why."""
 TRIED = 8
 """Observations that a classifier is tried on before training, at most."""
+INVARIANT = 1e-2
+"""Share of the largest score by which an orthogonal map may change scores: rounding."""
 
 
 @torch.no_grad()
@@ -48,7 +53,9 @@ def try_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch 
     try:
         with torch.no_grad(), torch.random.fork_rng([]), method.precision():
             head = make_head(method, config, x, classes).eval()
-            scores = head(method.head_features(x))
+            features = method.head_features(x)
+            scores = head(features)
+            turned = head(_turned(features)) if _is_invariant(method, config) else scores
     except InputError:
         raise
     except Exception as error:  # a head may be the user's, and raise anything
@@ -61,6 +68,25 @@ def try_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch 
         raise InputError(f"{name} must give {expected}, not {described(scores)}")
     if not any(parameter.requires_grad for parameter in head.parameters()):
         raise InputError(f"{name} has no parameters to train: choose another classifier, or give it some")
+    if (change := (turned - scores).abs().max()) > INVARIANT * scores.abs().max():
+        share = change / scores.abs().max()
+        say(
+            f"! scores of {name} change by {share:.2g} under orthogonal maps of features, which should leave them alone"
+        )
+
+
+def _is_invariant(method: Method, config: ClassifierConfig) -> bool:
+    """Whether a head that is not niso's own should be left alone by orthogonal maps of what this method gives."""
+    kind = method.head_of(config)
+    named = config.classifier in HEADS.foreign and kind is HEADS.find(config.classifier)
+    own = type(method).head is not Method.head or method.augmented_head
+    return named and not own and method.has_invariants and not kind.of_operator
+
+
+def _turned(features: Float[Tensor, "batch length channels"]) -> Float[Tensor, "batch length channels"]:
+    """Features under a random orthogonal map, drawn by the generator of the CPU."""
+    q = torch.linalg.qr(torch.randn(2 * features.shape[1:2], device="cpu", dtype=features.dtype)).Q
+    return matmul(q.to(features.device), features)
 
 
 def frozen_phase(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -64,10 +65,25 @@ def check_registered(
             trained = [added] if added else own
             moved = added and any(now not in own and _ends(added) == _ends(now) for now in here)
             if trained and not set(trained) & set(here) and not moved:
-                raise InputError(
-                    f"{source} was trained with {trained[0]} as the {kind} {name}, which is "
-                    f"{here[0] if here else 'unknown'} here: register {trained[0]} under that name first"
-                )
+                raise InputError(_register(source, trained[0], kind, name, here[0] if here else "unknown"))
+
+
+@contextmanager
+def naming_unknown(source: Path, facts: object) -> Iterator[None]:
+    """Errors of reading a run's settings say first which parts of it must be registered here.
+
+    Args:
+        facts: of the run, as far as they are there.
+    """
+    try:
+        yield
+    except InputError as error:
+        recorded = facts.get(FACT) if isinstance(facts, Mapping) else None
+        for kind, names in (recorded if isinstance(recorded, Mapping) else {}).items():
+            known = {name for registry in _of_kind(kind) for name in registry}
+            if lacking := sorted(dict(names).keys() - known if isinstance(names, Mapping) else ()):
+                raise InputError(_register(source, names[lacking[0]], kind, lacking[0], "unknown")) from error
+        raise
 
 
 def check_reads(settings: Settings) -> None:
@@ -101,6 +117,12 @@ def _chosen(kind: str, settings: Settings, facts: Mapping[str, Any]) -> Iterator
     places = ((setting.rpartition("."), value) for setting, value in flat(values))
     asked = (value for (group, _, name), value in places if name in choosing and not group.endswith("_settings"))
     yield from dict.fromkeys(value for value in asked if isinstance(value, str))
+
+
+def _register(source: Path, trained: str, kind: str, name: str, here: str) -> str:
+    """What to do where a name means something else, or nothing."""
+    means = f"which is {here} here: register {trained} under that name first"
+    return f"{source} was trained with {trained} as the {kind} {name}, {means}"
 
 
 def _of_kind(kind: str) -> list[Registry[Any]]:

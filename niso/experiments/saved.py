@@ -13,6 +13,7 @@ from safetensors.torch import save as serialize
 from torch import Tensor
 
 from niso.errors import CheckpointError, InputError, remedy
+from niso.experiments.registered import naming_unknown
 from niso.experiments.settings import Settings, without_places
 from niso.files.folders import whole_folder
 from niso.files.json import nan_for_null, parse_json, write_json
@@ -69,7 +70,8 @@ def read_saved(folder: Path) -> Saved:
     if not isinstance(facts, dict) or not isinstance(metrics, dict):
         raise InputError(f"{source} is damaged: it has no facts or no metrics")
     keys = ("experiment", "preset", "method", "seed", "config")
-    settings = Settings.load({key: config[key] for key in keys if key in config}, source)
+    with naming_unknown(folder, facts):
+        settings = Settings.load({key: config[key] for key in keys if key in config}, source)
     if not weights.is_file():
         raise CheckpointError(f"{folder} has no {MODEL}: restore it from a copy")
     try:

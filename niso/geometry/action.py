@@ -13,8 +13,15 @@ from torch import Tensor
 from niso.checks import described
 from niso.errors import InputError
 from niso.linalg import without_autocast
+from niso.messages import say
 
 A = TypeVar("A")
+ALIKE = 1e-2
+"""Share of how far observations are moved by which places that are computed in float32 may change them."""
+TWICE = 0.7
+"""Share of how far T moves observations up to which T twice is T²: what leaves the frame does not come back."""
+KEPT = 3
+"""Frequencies along each axis of what `compose` is tried on, 0 among them."""
 
 
 @runtime_checkable
@@ -125,7 +132,10 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
     """An action, if it is as `Transformations` says, by a try on some observations.
 
     Raises:
-        InputError: it lacks a part, or fails, or gives something of another form, or something else each time.
+        InputError: it lacks a part, or fails, or gives something of another form, or something else each time; or
+            observations are not moved, or not each by its own transformation.
+
+    A line says where T² by `compose` is not T twice.
     """
     if not isinstance(action, Transformations):
         lacking = [part for part in ("unit", "sample", "act", "strength") if not hasattr(action, part)]
@@ -142,8 +152,13 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
         twice = action.compose(t, t) if composes(action) else t
         if not isinstance(twice, Tensor) or twice.shape != t.shape:
             raise InputError(f"action {name}: compose must give {described(t)}, as it gets, not {described(twice)}")
-        _, moved, moved_again = action.act(x, twice), action.act(x, t), action.act(x, t)
+        moved, moved_again = action.act(x, t), action.act(x, t)
+        half = len(x) // 2
+        apart = action.act(x[half:], t[half:])
         strength = action.strength(t)
+        smooth = _smooth(x)
+        once, at_once = action.act(smooth, t), action.act(smooth, twice)
+        stepwise = action.act(once, t)
     except InputError:
         raise
     except Exception as error:  # an action may be the user's, and raise anything
@@ -159,9 +174,27 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
         raise InputError(f"action {name}: strength must give a tensor of {count} numbers, not {described(strength)}")
     if not (bool((strength >= 0).all()) and bool(strength.isfinite().all())):
         raise InputError(f"action {name}: strength must give finite numbers from 0 on, not {strength.tolist()}")
+    if moved[strength > 0].equal(x[strength > 0]) and bool((strength > 0).any()):
+        raise InputError(f"action {name}: act leaves observations as they are, though their strength is not 0")
+    if not (apart - moved[half:]).abs().mean() <= ALIKE * (moved[half:] - x[half:]).abs().mean() + ALIKE**2:
+        raise InputError(f"action {name}: act must move each observation by its own transformation, t[i] for x[i]")
+    if composes(action):
+        errors, moves = ((a - b).abs().flatten(1).mean(1) for a, b in ((stepwise, at_once), (once, smooth)))
+        if errors.median() > TWICE * moves.median():
+            say(f"! action {name}: T twice is not T² of compose, off by {errors.median() / moves.median():.2g} of T")
     if not isinstance(action.unit, str):
         raise InputError(f'action {name}: unit must be a text, such as "degrees", not {described(action.unit)}')
     return action
+
+
+def _smooth(x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
+    """Observations without the high frequencies along their axes, which interpolation loses."""
+    for axis in range(1, x.ndim):
+        if x.shape[axis] > 8:
+            waves = torch.fft.rfft(x, dim=axis)
+            waves.narrow(axis, KEPT, waves.shape[axis] - KEPT).zero_()
+            x = torch.fft.irfft(waves, x.shape[axis], dim=axis)
+    return x
 
 
 def composes(transformations: Transformations | type[Transformations]) -> TypeGuard[Action]:

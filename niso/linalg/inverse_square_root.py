@@ -33,6 +33,7 @@ def inverse_root(g: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch k k"]:
         TypeError: not a tensor of floating-point numbers.
         ValueError: not square matrices.
         torch.linalg.LinAlgError: a matrix is not positive definite to working precision, or not finite.
+        NotImplementedError: it is compiled under a transformation of torch.func.
     """
     check_tensors(g=(g, "* k k"))
     if not torch.compiler.is_compiling():

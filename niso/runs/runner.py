@@ -204,6 +204,9 @@ class _Execution:
                         folder.forget_results()
                         write_facts(folder, self.settings, self.fabric)
             begins = reached < steps and not trained
+            if begins and not reached and len(seen) == 1:
+                with together():
+                    experiment.try_first(phase)
             trained |= reached < steps
             self.times.end("data")
             if self.training and self.settings.hardware.speed == "auto" and "speed" not in folder.facts:

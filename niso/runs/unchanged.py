@@ -11,7 +11,7 @@ from typing import Any
 from niso.config import flat
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
-from niso.experiments.registered import check_registered
+from niso.experiments.registered import check_registered, naming_unknown
 from niso.experiments.saved import REBUILT
 from niso.experiments.settings import Settings
 from niso.training.run import SETTINGS, Run
@@ -27,7 +27,8 @@ def settings_as_trained(old: Run) -> Settings:
     Raises:
         InputError: config.yaml is no longer that of the run that was trained, or damaged; or as of `check_registered`.
     """
-    settings = Settings.of(old)
+    with naming_unknown(old.path, old.facts):
+        settings = Settings.of(old)
     if old.checkpoints or old.finished:
         check_registered(old.path, settings, old.facts)
     trained = dict(flat(old.facts.get("settings", {})))

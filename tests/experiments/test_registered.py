@@ -11,7 +11,7 @@ import torch
 
 import niso
 from niso.errors import CheckpointError, InputError
-from niso.experiments.registered import FACT, OF_MODEL, check_registered, registered
+from niso.experiments.registered import FACT, OF_MODEL, check_registered, naming_unknown, registered
 from niso.experiments.settings import Settings
 from niso.experiments.torus.presets import TorusConfig
 from niso.geometry import ACTIONS
@@ -141,3 +141,14 @@ def test_runs_and_saved_models_are_opened_with_the_parts_that_they_were_trained_
     monkeypatch.setattr(Mine, "build", wider)
     with pytest.raises(CheckpointError, match=f"settings that describe it or {MINE}.* were changed"):
         niso.load(saved)
+
+
+def test_what_must_be_registered_is_named_where_settings_cannot_be_read(tmp_path):
+    """A name that is unknown here is refused by the settings themselves; other errors stay."""
+    facts = {FACT: {"spectrum": {"smooth": "mine.Smooth"}, "method": {"niso": "mine.Other"}}}
+    message = "run was trained with mine.Smooth as the spectrum smooth, which is unknown here: register mine.Smooth"
+    with pytest.raises(InputError, match=message), naming_unknown(tmp_path / "run", facts):
+        raise InputError("spectrum must be table")
+    for others in ({}, {FACT: {"method": {"niso": "mine.Other"}}}, {FACT: 3}, None, {FACT: {"spectrum": 3}}):
+        with pytest.raises(InputError, match=r"^spectrum must be table$"), naming_unknown(tmp_path / "run", others):
+            raise InputError("spectrum must be table")

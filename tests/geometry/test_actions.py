@@ -4,6 +4,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -494,3 +495,43 @@ def test_what_cannot_be_made_is_said_in_one_line(name, kind, message, monkeypatc
     with pytest.raises(InputError, match=message) as caught:
         make_action("--transform", name, "points", (4, 3))
     assert "\n" not in str(caught.value)
+
+
+class OfTheFirst(Doubling):
+    """Moves all by one transformation."""
+
+    def act(self, x, t):
+        return super().act(x, t[:1].expand_as(t))
+
+
+class Idle(Doubling):
+    def act(self, x, t):
+        return x.clone()
+
+
+class Undoing(Doubling):
+    """Twice is nothing."""
+
+    def compose(self, second, first):
+        return second - first
+
+
+def test_actions_that_are_wrong_in_their_values_are_told(monkeypatch, capsys):
+    monkeypatch.setitem(ACTIONS, "mine", f"{__name__}.OfTheFirst")
+    with pytest.raises(InputError, match=r"mine: act must move each observation by its own transformation, t\[i\]"):
+        make_action("--action", "mine", "points", (3,))
+    monkeypatch.setitem(ACTIONS, "mine", f"{__name__}.Idle")
+    with pytest.raises(InputError, match="mine: act leaves observations as they are, though their strength is not 0"):
+        make_action("--action", "mine", "points", (3,))
+    assert not capsys.readouterr().err
+    monkeypatch.setitem(ACTIONS, "mine", f"{__name__}.Undoing")
+    make_action("--action", "mine", "points", (3,))
+    assert "! action mine: T twice is not T² of compose" in capsys.readouterr().err
+
+
+def test_nothing_is_told_of_nisos_own_actions(capsys):
+    for name in ACTIONS:
+        for kind, shape in [*SHAPES.items(), ("images", (1, 40, 40)), ("volumes", (1, 12, 12, 12))]:
+            with suppress(InputError):
+                make_action("--action", name, kind, shape)
+    assert not capsys.readouterr().err

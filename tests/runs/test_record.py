@@ -166,7 +166,7 @@ def test_a_record_that_lacks_a_newer_setting_has_its_default_not_that_of_a_prese
 def test_a_record_of_data_in_a_folder_asks_for_that(run, tmp_path, refused):
     record = write_record(edit(run, "data_dir: null", f"data_dir: {tmp_path / 'photographs'}"), tmp_path)
     line = refused("run", "torus", "--config", record, "--out", tmp_path / "again")
-    assert "is the record of a run on data in a folder photographs: give that by --data-dir" in line
+    assert "is the record of a run on the data photographs: give that by --data-dir" in line
     assert "is a configuration of 'torus', not of 'homnist'" in refused("run", "homnist", "--config", record)
     line = refused("run", "torus", "--config", record, "--data-dir", tmp_path, "--preset", "standard")
     assert "--preset has no effect, leave it out: the record" in line

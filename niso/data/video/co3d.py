@@ -91,8 +91,9 @@ def read_split(root: Path, path: Path) -> Selection:
     try:
         stated = _SPLIT.validate_json(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
-        problem = 'it must hold {"train": [names], "test": [names]}' if isinstance(error, ValueError) else error
-        raise InputError(f"cannot read split file {path} ({problem})") from error
+        wrong = 'it must hold {"train": [names], "test": [names]}'
+        problem = error.strerror if isinstance(error, OSError) else wrong
+        raise InputError(f"cannot read split file {path} ({problem}): give it by --split-file") from error
     known = dict.fromkeys(_scores(root))
     full: dict[str, list[str]] = {}
     for name in known:

@@ -32,6 +32,7 @@ from niso.experiments.homnist.sampling import DigitSampling, make_occlusion
 from niso.experiments.homnist.split import Part, Split, copied, perturbed_test_digits, split
 from niso.experiments.own import Own
 from niso.experiments.partial_views import PartialViews
+from niso.files.digests import digest
 from niso.geometry.action import composes
 from niso.geometry.make import make_action
 from niso.methods import METHODS, methods_of
@@ -135,6 +136,8 @@ class Homnist(Experiment):
     def build(self) -> None:
         config = self.config
         data = read_digits(config.digits, self.data_dir)
+        self.content = digest(*(part.numpy().tobytes() for part in data))
+        """A word that changes where a digit or a class does, whichever are held out."""
         train, validation, test = split(data, config)
         self.split = Split(train.to(self.device), validation, test)
         self.action = make_action(
@@ -178,7 +181,7 @@ class Homnist(Experiment):
     def facts(self) -> dict[str, Any]:
         side, classes = self.split.train.side, list(range(self.classes))
         data = {"name": self.config.digits, "kind": "images", "shape": [1, side, side], "classes": classes}
-        return {"data": {**data, **PIXELS}}
+        return {"data": {**data, **PIXELS}, "content": self.content}
 
     @classmethod
     def rebuild(

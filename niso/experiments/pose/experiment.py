@@ -29,7 +29,7 @@ from niso.experiments.pose.losses import PoseObjective
 from niso.experiments.pose.pairs import draw_pairs
 from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.maps import frame_networks, on_maps
-from niso.experiments.pose.predictors.predictor import Predictor
+from niso.experiments.pose.predictors.predictor import Predictor, try_predictor
 from niso.experiments.pose.presets import PRESETS, PoseConfig
 from niso.experiments.pose.published import PUBLISHED
 from niso.experiments.pose.rendered import open_shared
@@ -142,6 +142,8 @@ class Pose(Experiment):
         kind = self.kind(self.method_name)
         self.predictor = kind.build(config).to(self.device)  # before the data, which may take minutes to prepare
         self.predictor.precision = self.precision
+        if self.method_name in BASELINES.foreign:
+            try_predictor(self.predictor, config.size)
         self.method, group, share = self.predictor.method, self.predictor.group, kind.room_share(config)
         if config.confidence != "none" and self.method is None:
             raise InputError(

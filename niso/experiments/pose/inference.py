@@ -26,7 +26,7 @@ from niso.experiments.pose.experiment import Pose
 from niso.experiments.pose.losses import PoseObjective
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PoseConfig
-from niso.experiments.registered import OF_MODEL, check_registered
+from niso.experiments.registered import OF_MODEL, check_registered, naming_unknown
 from niso.experiments.saved import MODEL, is_saved, read_saved
 from niso.experiments.settings import Settings
 from niso.files.paths import in_shell
@@ -109,7 +109,8 @@ def load_reader(path: Path, tune: bool = False) -> PoseReader:
 
 
 def _of_run(run: Run) -> tuple[Settings, Path, dict[str, Tensor]]:
-    settings = Settings.of(run)
+    with naming_unknown(run.path, run.facts):
+        settings = Settings.of(run)
     _check_kind(run.path, settings, run.facts)
     weights = run.path / WEIGHTS
     if not weights.is_file():

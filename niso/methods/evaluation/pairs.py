@@ -91,7 +91,7 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
         shown: how many pairs are kept at most: the first ones of those that have others, or have none, as the first.
 
     Raises:
-        TypeError: the method gives maps that are not (pairs, rank, rank).
+        TypeError: the method gives maps that are not (pairs, rank, rank), or observations of another shape.
     """
     method.model.eval()
     parts: list[_Batch] = []
@@ -152,6 +152,9 @@ def _evaluate_batch(method: Method, x: Tensor, tx: Tensor, others: list[Tensor],
         raise TypeError(f"{name} must give maps {shape} of coefficients {(*a.shape,)}, not {(*taus[0].shape,)}")
     moved = tuple(tau @ a for tau in taus)
     predicted = method.decode(moved[0])
+    if predicted.shape != tx.shape:
+        name = f"{type(method).__name__}.decode"
+        raise TypeError(f"{name} must give observations {(*tx.shape,)}, not {(*predicted.shape,)}")
     part = _Batch(_absolute_errors(predicted, tx), (a, b, *moved), (), {})
     if not keeps:
         return part

@@ -3,14 +3,17 @@
 import json
 import re
 import shutil
+import sys
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
 from niso.config import Hardware, Optimisation, overlaid
+from niso.data.digits import DIGITS
 from niso.data.digits.homnist import PUBLISHED_DISTRIBUTION, GeneratedTestSet
-from niso.data.digits.mnist import embedded, pad
+from niso.data.digits.mnist import Digits, embedded, pad
 from niso.data.evenly import evenly
 from niso.data.squares import signed
 from niso.errors import InputError
@@ -30,6 +33,7 @@ from niso.results import Result
 from niso.runs import runner
 from niso.training import checkpoint
 from niso.training.processes import make_fabric, network_precision
+from niso.training.run import Run
 from tests.test_extending import QuarterTurns
 
 CPU = torch.device("cpu")
@@ -549,3 +553,26 @@ def test_what_is_known_of_an_experiment():
     assert known("homnist").published_of("niso-triplet")["accuracy"] == "0.9738 ± 0.0023"
     assert known("homnist").published_of("niso-group") == {}
     assert known("of another version").published == ()
+
+
+@pytest.mark.usefixtures("drawn")
+def test_a_run_is_not_evaluated_on_other_digits(niso, refused, tmp_path, monkeypatch):
+    """Nor on those that it was trained on: content decides, and neither the name nor the folder."""
+
+    def bars(seed):
+        images = torch.randint(256, (40, 12, 12), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
+        labels = torch.arange(40) % 2
+        return Digits(images[:24], labels[:24], images[24:], labels[24:])
+
+    monkeypatch.setattr(sys.modules[__name__], "mine", partial(bars, 0), raising=False)
+    monkeypatch.setitem(DIGITS, "mine", f"{__name__}.mine")
+    words = "--digits mine --method niso --steps 2 --head.steps 2 --batch-size 4 --speed exact --evaluation-pairs 4"
+    small = "--test-copies 1 --conv.channels 4 --conv.latent-channels 4 --conv.stem-channels 4 --rank 4"
+    run = tmp_path / "run"
+    assert niso("run", "homnist", *words.split(), *small.split(), "--out", run).status == 0
+    assert niso("evaluate", run).status == 0
+    monkeypatch.setattr(sys.modules[__name__], "mine", partial(bars, 1))
+    assert "its data has changed since it was trained" in refused("evaluate", run)
+    facts = {key: value for key, value in Run(run).facts.items() if key != "content"}
+    Run(run).write("facts", facts)  # as of a run by an earlier version
+    assert niso("evaluate", run).status == 0

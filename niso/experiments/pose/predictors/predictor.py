@@ -11,12 +11,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.checks import described
+from niso.errors import InputError, first_line
 from niso.experiments.pose.presets import PoseConfig
 from niso.geometry import se3
 from niso.linalg import full_precision
 from niso.methods.method import Method
 from niso.methods.part import Part
 from niso.training.loop import Phase, Sampler
+
+TRIED = 3
+"""Pairs of frames that a predictor is tried on."""
 
 
 @runtime_checkable
@@ -124,6 +129,33 @@ class Predictor(Part, nn.Module, ABC):
 
 class Baseline(Predictor):
     """A predictor that needs no pre-trained method."""
+
+
+def try_predictor(predictor: Predictor, size: int) -> None:
+    """Try an untrained predictor on noise, before data is read; the generator of the CPU stays as it is.
+
+    Args:
+        size: of frames.
+
+    Raises:
+        InputError: `features` or `numbers` fails, or gives something of another form.
+    """
+    name, training = type(predictor).__name__, predictor.training
+    device = predictor.orientation.device
+    try:
+        with torch.no_grad(), torch.random.fork_rng([]):
+            frames = torch.rand(2, TRIED, 3, size, size, device="cpu").to(device)
+            numbers = predictor.eval().numbers(*map(predictor.features, frames))
+    except InputError:
+        raise
+    except Exception as error:  # the user's code may raise anything
+        problem = f"{type(error).__name__}: {first_line(error)}"
+        raise InputError(f"{name} does not take frames {tuple(frames.shape[1:])}: {problem}") from error
+    finally:
+        predictor.train(training)
+    if not isinstance(numbers, Tensor) or numbers.shape != (TRIED, se3.PARAMETERS):
+        expected = f"{se3.PARAMETERS} numbers of each pair, here ({TRIED}, {se3.PARAMETERS})"
+        raise InputError(f"{name}.numbers must give {expected}, not {described(numbers)}")
 
 
 @full_precision
