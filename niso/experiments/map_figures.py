@@ -19,7 +19,10 @@ from niso.report import Picture
 LARGEST = 3.0
 """Entries of unconstrained maps, which may have any size, are cut off at it."""
 MIDDLE = "the slice in the middle of the first axis"
+MAXIMUM = "the maximum along the first axis"
 """What is drawn of volumes."""
+EMPTY = 0.1
+"""Volumes are nearly empty if their median is at most this share of their range above the smallest value."""
 
 
 def same_transformation(pairs: PairEvaluation, thing: str, transformation: str, count: int = 6) -> Iterator[Picture]:
@@ -103,6 +106,19 @@ def colours(images: Float[Tensor, "count channels height width"]) -> Float[Tenso
     """Images of 3 channels as they are, of any other number by their first, as `image_rows` shows colours."""
     shown = images if images.shape[1] == 3 else images[:, :1].expand(-1, 3, -1, -1)
     return shown.float().permute(0, 2, 3, 1)
+
+
+def nearly_empty(volumes: Float[Tensor, "count channels depth height width"]) -> bool:
+    """Whether most voxels are about as dark as the darkest, so that slices may miss what there is to see."""
+    low, high = volumes.aminmax()
+    return bool(volumes.median() <= low + EMPTY * (high - low))
+
+
+def flattened(
+    volumes: Float[Tensor, "count channels depth height width"], maximum: bool
+) -> Float[Tensor, "count channels height width"]:
+    """`MAXIMUM` of volumes, or `MIDDLE`."""
+    return volumes.amax(2) if maximum else volumes[:, :, volumes.shape[2] // 2]
 
 
 def mask(operator: Operator | None, maps: Maps | None, pairs: str) -> Iterator[Picture]:

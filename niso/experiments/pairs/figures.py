@@ -27,10 +27,11 @@ def transported(result: PairsResult) -> Picture:
         caption += "" if in_colours or shape[1] == 1 else " The first channel is shown."
         volumes = result.shown.kind == "volumes"
         caption += " Three channels are shown as red, green and blue." if volumes and in_colours else ""
-        caption += f" Of each, {map_figures.MIDDLE}." if volumes else ""
+        maximum = volumes and map_figures.nearly_empty(rows[0][1][:, shown])
+        caption += f" Of each, {map_figures.MAXIMUM if maximum else map_figures.MIDDLE}." if volumes else ""
 
         def pictured(values: Tensor) -> Tensor:
-            return map_figures.colours((values[:, :, shape[2] // 2] if volumes else values)[:, shown])
+            return map_figures.colours((map_figures.flattened(values, maximum) if volumes else values)[:, shown])
 
         return map_figures.transported("observations", caption, result.pairs, pictured)
     words = f"{caption} {map_figures.rows_of(result.pairs)}"

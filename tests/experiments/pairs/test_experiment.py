@@ -263,6 +263,13 @@ def test_volumes_are_turned_and_drawn_and_used(tmp_path, niso, refused, drawn):
     captions = json.loads((tmp_path / "run" / "figures" / "captions.json").read_text())
     for name in ("observations", "eigenfunctions", "mass"):
         assert "the slice in the middle of the first axis" in captions[name]
+    # where most voxels are dark, a slice may miss what there is
+    np.savez(tmp_path / "dark.npz", x=np.where(x > 0.9, x, 0))
+    dark = [tmp_path / "dark.npz" if word == tmp_path / "volumes.npz" else word for word in words]
+    assert niso("run", "pairs", *dark, "--group-size", "2", "--out", tmp_path / "dark").status == 0
+    captions = json.loads((tmp_path / "dark" / "figures" / "captions.json").read_text())
+    assert "the maximum along the first axis" in captions["observations"]
+    assert "the slice in the middle of the first axis" in captions["eigenfunctions"]
     model = load(tmp_path / "run")
     assert model.shape == (1, 8, 12, 8) and model.transport(x[4:6], model.map(x[:2], x[2:4])).shape == (2, 8, 12, 8)
     saved = load(model.save(tmp_path / "model"))
