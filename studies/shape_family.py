@@ -28,10 +28,10 @@ from niso.geometry.mesh import spectrum as mesh_spectrum
 from niso.geometry.mesh import surface as meshes
 from niso.geometry.mesh.files import read_mesh, write_off
 from niso.geometry.mesh.surface import Mesh
+from studies.quantiles import quantiles
 
 RANK, PER_CLASS, VERTICES = 48, 14, 642
 PREPARATION = Preparation(height=24, width=48, variants=8, eigenpairs=RANK, maps="shared", tolerance=0.05)
-LEVELS = np.linspace(0.03, 0.97, 9)
 
 
 def features(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
@@ -39,11 +39,8 @@ def features(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
     pairs = mesh_spectrum.eigenpairs(mesh_spectrum.laplacian(mesh), RANK)
     signature = mesh_spectrum.heat_kernel_signature(pairs, np.geomspace(1e-2, 1.0, 16))
     share = meshes.vertex_areas(mesh)
-    quantiles = []
-    for values in np.log(signature).T:
-        order = np.argsort(values)
-        quantiles.append(np.interp(LEVELS, np.cumsum(share[order]), values[order]))
-    return np.log(share @ signature), np.ravel(quantiles)
+    distribution = quantiles(torch.from_numpy(np.log(signature)), torch.from_numpy(share)[:, None])
+    return np.log(share @ signature), distribution.numpy().ravel()
 
 
 def neighbours(points: np.ndarray, labels: np.ndarray) -> float:
@@ -57,12 +54,12 @@ def neighbours(points: np.ndarray, labels: np.ndarray) -> float:
 def difficulty(classes: dict[str, list[Mesh]]) -> dict[str, float]:
     """Accuracy without learning and of a support vector machine, 10 shapes of 14 to train on, twenty splits."""
     labels = np.repeat(np.arange(len(classes)), [len(members) for members in classes.values()])
-    means, quantiles = (
+    means, distributions = (
         np.array(x) for x in zip(*(features(mesh) for members in classes.values() for mesh in members), strict=True)
     )
-    splits = StratifiedShuffleSplit(20, test_size=4 / 14, random_state=0).split(quantiles, labels)
+    splits = StratifiedShuffleSplit(20, test_size=4 / 14, random_state=0).split(distributions, labels)
     machine = make_pipeline(StandardScaler(), SVC(C=10))
-    scores = [machine.fit(quantiles[a], labels[a]).score(quantiles[b], labels[b]) for a, b in splits]
+    scores = [machine.fit(distributions[a], labels[a]).score(distributions[b], labels[b]) for a, b in splits]
     return {
         "classes": len(classes),
         "chance": 1 / len(classes),

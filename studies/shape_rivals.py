@@ -36,8 +36,8 @@ from niso.geometry.domains import equirectangular
 from niso.geometry.mesh import spectrum as mesh_spectrum
 from niso.geometry.mesh import surface as meshes
 from niso.geometry.mesh.surface import Mesh
+from studies.quantiles import quantiles
 
-LEVELS = torch.linspace(0.03, 0.97, 9, dtype=torch.float64)
 RANK = 15
 """Eigenfunctions of functional maps; of 8, 15 and 30 the best on validation shapes."""
 COMMUTING = 10.0
@@ -45,15 +45,6 @@ COMMUTING = 10.0
 0.01 to 100 the best on validation shapes."""
 FLOOR = 1e-3
 """Smallest signature of which the logarithm is taken."""
-
-
-def quantiles(values: Tensor, weights: Tensor) -> Tensor:
-    """Quantiles of each column of values (points, channels), by weights of the same shape."""
-    order = values.argsort(0)
-    values, weights = values.gather(0, order), weights.gather(0, order)
-    share = (weights.cumsum(0) - weights / 2) / weights.sum(0)
-    columns = zip(share.T.numpy(), values.T.numpy(), strict=True)
-    return torch.stack([torch.from_numpy(np.interp(LEVELS.numpy(), s, v)) for s, v in columns])
 
 
 def logarithm(signature: Tensor) -> Tensor:
@@ -95,7 +86,7 @@ class Meshes:
             signature = torch.from_numpy(mesh_spectrum.heat_kernel_signature(pairs, times) - 1)
             mass, basis = torch.from_numpy(operator.mass), torch.from_numpy(pairs.eigenfunctions[:, :RANK])
             f = logarithm(signature)
-            features.append(quantiles(f, mass[:, None].expand_as(f)).flatten())
+            features.append(quantiles(f, mass[:, None]).flatten())
             eigenvalues.append(torch.from_numpy(pairs.eigenvalues[:RANK]))
             coefficients.append(basis.T @ (mass[:, None] * f))
         self.features, self.eigenvalues = torch.stack(features), torch.stack(eigenvalues)
