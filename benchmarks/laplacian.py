@@ -12,6 +12,7 @@ from typing import Any
 import tyro
 
 from benchmarks.common import Options, compare, table, write
+from benchmarks.polar import through_gram
 from benchmarks.steps import Step, phase_of
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
@@ -60,12 +61,6 @@ def halley(m: Tensor) -> Tensor:
     return x
 
 
-def gram(m: Tensor) -> Tensor:
-    """M (MᵀM)^(−1/2) in float64."""
-    wide = m.double()
-    return (wide @ niso.inverse_root(wide.mT @ wide)).to(m)
-
-
 def dense(frame: Tensor, basis: Tensor) -> Tensor:
     """F cayley(W) of the whole skew matrix, and a Newton–Schulz step of the third order."""
     rank, w, identity = basis.shape[1], torch.zeros_like(frame), torch.eye(len(frame))
@@ -88,7 +83,7 @@ def parts(options: LaplacianOptions) -> dict[str, Any]:
         calls: dict[str, Any] = {
             "SVD": lambda m=m: niso.polar(m.detach()),
             "SVD, with gradient": lambda m=m, g=g: torch.autograd.grad(niso.polar(m), m, g),
-            "root of the Gram matrix, with gradient": lambda m=m, g=g: torch.autograd.grad(gram(m), m, g),
+            "root of the Gram matrix, with gradient": lambda m=m, g=g: torch.autograd.grad(through_gram(m), m, g),
             "Halley": lambda m=m: halley(m.detach()),
         }
         for points in sorted({rank, 4 * rank if rank < 256 else rank}):
@@ -97,7 +92,7 @@ def parts(options: LaplacianOptions) -> dict[str, Any]:
             calls[f"retraction, {points} points: block"] = lambda f=frame, b=basis: retract_(f.clone(), b.clone())
         errors = {
             name: (function(m.detach()).double() - exact).abs().max().item()
-            for name, function in {"SVD": niso.polar, "root of the Gram matrix": gram, "Halley": halley}.items()
+            for name, function in {"SVD": niso.polar, "root of the Gram matrix": through_gram, "Halley": halley}.items()
         }
         results[str(rank)] = {"seconds": compare(calls, options), "errors": errors}
     return results
