@@ -333,11 +333,7 @@ class Fitted:
             arrays["invariants"] = torch.cat([inner_products(part).cpu() for part in parts]).numpy()
         if (spectrum := self.spectrum) is not None:
             arrays["eigenvalues"] = spectrum.eigenvalues.numpy()
-        if observed.names:
-            arrays["names"] = np.array(observed.names)
-        if observed.label is not None:
-            arrays["label"] = observed.label
-        return arrays
+        return arrays | observed.arrays()
 
     def save(self, path: str | Path, half: bool = False) -> Path:
         """Keep the model in a new or empty folder, for `niso.load`: config.json and model.safetensors, no pickle.

@@ -59,11 +59,7 @@ class Options(Command):
         probabilities = fitted.probabilities(np.asarray(observed.values))
         classes = np.array(fitted.classes)
         arrays = {"predicted": classes[probabilities.argmax(1)], "probabilities": probabilities, "classes": classes}
-        if observed.names:
-            arrays["names"] = np.array(observed.names)
-        if observed.label is not None:
-            arrays["label"] = observed.label
-        write_arrays(self.out, arrays)
+        write_arrays(self.out, arrays | observed.arrays())
         _print(observed, arrays["predicted"], probabilities)
         if observed.label is not None:
             print(_compared(observed.label.tolist(), arrays["predicted"].tolist(), fitted.classes))

@@ -55,6 +55,11 @@ class Observed:
         label = None if self.label is None else self.label[places]
         return Observed(self.values[places], tuple(self.names[place] for place in places), label)
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`names` and `label`, where there are any, for a file of what a model makes of the values."""
+        names = {"names": np.array(self.names)} if self.names else {}
+        return names if self.label is None else names | {"label": self.label}
+
 
 def read_observations(
     path: Path,
