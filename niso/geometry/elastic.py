@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.geometry.action import check_kind, in_single_precision, on_device_of
+from niso.geometry.interpolation import interpolated
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,7 @@ class ElasticWarps:
         rows, columns = (torch.linspace(-1, 1, side, dtype=x.dtype, device=x.device) for side in (height, width))
         places = torch.stack([columns.expand(height, width), rows[:, None].expand(height, width)], -1)
         places = (places - fine.flip(1).permute(0, 2, 3, 1)).expand(len(x), height, width, 2)
-        shifted = x - self.background
-        return torch.nn.functional.grid_sample(shifted, places, align_corners=True) + self.background
+        return interpolated(x, places, self.background, corners=True)
 
     def strength(self, t: Float[Tensor, "batch 2 control control"]) -> Float[Tensor, " batch"]:
         return t.square().sum(1).mean((1, 2)).sqrt()

@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.geometry.action import check_images, in_single_precision, on_device_of
+from niso.geometry.interpolation import interpolated
 from niso.linalg import matmul
 
 SCALES = (0.15, 0.35, 0.17, 0.35, 0.15, 0.17, 0.15, 0.15)
@@ -62,7 +63,7 @@ class PlaneMaps:
         nearest = _HORIZON * back.norm(dim=(-2, -1))[:, None, None, None]
         rows = torch.linspace(-1, 1, height, dtype=back.dtype, device=back.device)
         columns = torch.linspace(-1, 1, width, dtype=back.dtype, device=back.device)
-        back = back.flip(-2)  # (depth, column, row), the last two in the order of grid_sample
+        back = back.flip(-2)  # (depth, column, row), the last two in the order of places
         along_rows = back[..., 0, None] * rows
         along_columns = back[..., 1, None] * columns + back[..., 2, None]
         points = along_rows[..., :, None] + along_columns[..., None, :]  # (batch, 3, height, width)
@@ -70,8 +71,7 @@ class PlaneMaps:
         seen = depth > nearest
         places = (plane / depth.where(seen, 1)).where(seen, _FAR).clamp(-_FAR, _FAR)
         places = places.permute(0, 2, 3, 1).expand(batch, height, width, 2)
-        shifted = x - self.background
-        return torch.nn.functional.grid_sample(shifted, places, align_corners=True) + self.background
+        return interpolated(x, places, self.background, corners=True)
 
     def compose(
         self, second: Float[Tensor, "batch 3 3"], first: Float[Tensor, "batch 3 3"]

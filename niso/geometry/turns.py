@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.geometry.action import check_kind, in_single_precision, on_device_of
+from niso.geometry.interpolation import interpolated
 from niso.geometry.rotation_group import RotationGroup
 from niso.linalg import matmul
 
@@ -44,5 +45,4 @@ class Turns(RotationGroup):
         sides = x.shape[:1:-1]  # width, height, depth
         places = torch.stack([part * (2 / side) for part, side in zip(turned, sides, strict=True)], dim=-1)  # in −1 … 1
         places = places.expand(len(x), *places.shape[1:])
-        shifted = x - self.background
-        return torch.nn.functional.grid_sample(shifted, places, align_corners=False) + self.background
+        return interpolated(x, places, self.background, corners=False)
