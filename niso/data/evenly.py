@@ -7,7 +7,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 
-def evenly(count: int, total: int) -> Int[Tensor, " chosen"]:
-    """Indices of `count` out of `total`, or of all, evenly spread from the first one on."""
+def evenly(count: int, total: int, last: bool = False) -> Int[Tensor, " chosen"]:
+    """Indices of `count` out of `total`, or of all, evenly spread from the first one on; with `last`, to the last."""
     count = min(count, total)
+    if last:
+        places = [round(place * (total - 1) / max(1, count - 1)) for place in range(count)]
+        return torch.tensor(places, dtype=torch.long)
     return torch.arange(count) * total // max(count, 1)

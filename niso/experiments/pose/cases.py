@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.data.evenly import evenly
 from niso.experiments.pose import baselines
 from niso.experiments.pose.evaluation import Evaluation
 from niso.experiments.pose.frames import Frames
-from niso.experiments.pose.trajectories import paths, spread
+from niso.experiments.pose.trajectories import paths
 from niso.geometry import trajectories as trajectory
 
 COUNT = 6
@@ -65,7 +66,9 @@ def shown(frames: Frames, results: Evaluation) -> Cases:
     """Choose the trajectories and failures of an evaluation that are shown."""
     ranked = {skip: _by_error(results, skip) for skip in SKIPS if results.errors.get(skip)}
     drawn = {
-        skip: [_path(frames, results, number, skip) for number in spread(members, COUNT)]
+        skip: [
+            _path(frames, results, members[place], skip) for place in evenly(COUNT, len(members), last=True).tolist()
+        ]
         for skip, members in ranked.items()
     }
     skip, members = next(iter(ranked.items()), (SKIPS[0], []))

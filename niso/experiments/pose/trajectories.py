@@ -20,6 +20,7 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
+from niso.data.evenly import evenly
 from niso.errors import CheckpointError, InputError
 from niso.experiments.pose.frames import Frames
 from niso.files.paths import in_shell
@@ -54,12 +55,6 @@ class Trajectories(NamedTuple):
     images: UInt8[Tensor, "images 3 height width"]
 
 
-def spread(members: list[int], count: int) -> list[int]:
-    """Up to `count` members at even distances, the first and the last among them."""
-    count = min(count, len(members))
-    return [members[round(place * (len(members) - 1) / max(1, count - 1))] for place in range(count)]
-
-
 def tensors(frames: Frames, motions: Mapping[int, Mapping[int, Float[Tensor, "_pairs 4 4"]]]) -> dict[str, Tensor]:
     """The content of the file: at most `KEPT` of the evaluated sequences, the same ones for every method.
 
@@ -68,7 +63,7 @@ def tensors(frames: Frames, motions: Mapping[int, Mapping[int, Float[Tensor, "_p
     """
     evaluated = sorted({number for predicted in motions.values() for number in predicted})
     kept = dict[str, Tensor]()
-    for number in spread(evaluated, KEPT):
+    for number in (evaluated[place] for place in evenly(KEPT, len(evaluated), last=True).tolist()):
         name, truth = frames.names[number], frames.posed(number)[:FRAMES].clone()
         numbers = torch.arange(0, len(truth), -(-len(truth) // IMAGES))
         images = frames.read(torch.full_like(numbers, number), numbers).cpu()

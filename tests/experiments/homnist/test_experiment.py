@@ -338,10 +338,6 @@ def test_presets_keep_digits_apart_for_validation(preset):
     assert PRESETS[preset].validation == 0.1
 
 
-def test_places_are_spread_evenly():
-    assert evenly(3, 9).tolist() == [0, 3, 6] and evenly(20, 4).tolist() == [0, 1, 2, 3]
-
-
 # What methods are trained on
 
 

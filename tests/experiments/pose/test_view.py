@@ -12,7 +12,7 @@ from niso.cli import view as view_cli
 from niso.cli.parsing import parse
 from niso.errors import InputError
 from niso.experiments.pose import view as pose_view
-from niso.experiments.pose.trajectories import FILE, IMAGES, Trajectories, read, spread
+from niso.experiments.pose.trajectories import FILE, IMAGES, Trajectories, read
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.geometry.trajectories import SKIPS
@@ -48,13 +48,6 @@ def test_a_run_keeps_the_trajectories_that_its_metrics_are_of(run):
     for sequence in sequences.values():
         assert sequence.images.dtype == torch.uint8 and sequence.images.shape[1:] == (3, 8, 8)
         assert len(sequence.images) == len(sequence.numbers) <= IMAGES and sequence.numbers[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("total", "count", "expected"), [(5, 9, [0, 1, 2, 3, 4]), (9, 3, [0, 4, 8]), (1, 3, [0]), (0, 3, [])]
-)
-def test_the_first_and_the_last_are_among_those_shown(total, count, expected):
-    assert spread(list(range(total)), count) == expected
 
 
 def without(part: str):
