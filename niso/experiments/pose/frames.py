@@ -108,7 +108,7 @@ class Frames:
         assert poses is not None
         return poses
 
-    def spread(self, members: Int[Tensor, " sequences"], share: float) -> Int[Tensor, " chosen"]:
+    def chosen_evenly(self, members: Int[Tensor, " sequences"], share: float) -> Int[Tensor, " chosen"]:
         """A share of these sequences, at even distances and without mirrored ones: at least one of `FEW` or more.
 
         Where the distances fit the turns that categories take (the first part of names), so that a category would lack,

@@ -57,7 +57,7 @@ def split(frames: Frames, config: PoseConfig, source: object) -> Split:
     """
     posed = frames.members(TRAIN, RENDERED, posed=True)
     footage = frames.members(TRAIN, posed=True)
-    kept = frames.spread(footage if len(footage) else posed, config.validation)
+    kept = frames.chosen_evenly(footage if len(footage) else posed, config.validation)
     validated = evaluable(frames, kept.tolist())
     validation = torch.tensor(validated.sequences, dtype=torch.long)
     train, posed = (frames.without(members, validation) for members in (frames.members(TRAIN, RENDERED), posed))

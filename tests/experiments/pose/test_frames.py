@@ -227,13 +227,13 @@ def test_shares_of_sequences_are_spread_and_exclude_their_mirrored_copies():
     frames = Frames(source, 4, 1.0, CPU, mirrored=True)
     members = frames.members("train")
     assert len(members) == 20
-    assert frames.spread(members, 0.3).tolist() == [0, 3, 6] and not len(frames.spread(members, 0.0))
+    assert frames.chosen_evenly(members, 0.3).tolist() == [0, 3, 6] and not len(frames.chosen_evenly(members, 0.0))
     kept = frames.without(members, torch.tensor([0, 3, 6]))
     assert sorted(frames.names[number].split()[0] for number in kept) == sorted(
         2 * [n for n in names if n not in ("s0", "s3", "s6")]
     )
-    assert frames.without(members, frames.spread(members, 0.0)).tolist() == members.tolist()
-    assert frames.spread(members[:5], 0.05).tolist() == [0] and not len(frames.spread(members[:4], 0.05))
+    assert frames.without(members, frames.chosen_evenly(members, 0.0)).tolist() == members.tolist()
+    assert frames.chosen_evenly(members[:5], 0.05).tolist() == [0] and not len(frames.chosen_evenly(members[:4], 0.05))
 
 
 @pytest.mark.parametrize("share", [0.125, 0.25, 0.5])
@@ -244,11 +244,11 @@ def test_shares_are_of_all_categories_where_there_are_enough(share):
         return Frames(source, 4, 0.0, CPU)
 
     alternate = frames("orbit", "walk")
-    chosen = alternate.spread(alternate.members("train"), share).tolist()
+    chosen = alternate.chosen_evenly(alternate.members("train"), share).tolist()
     assert len(set(chosen)) == len(chosen) == 32 * share and chosen == sorted(chosen)
     assert sum(number % 2 for number in chosen) == len(chosen) / 2
     for others in (frames("orbit"), frames(*map(str, range(32)))):  # one category, and too many
-        assert others.spread(others.members("train"), share).tolist() == list(range(0, 32, round(1 / share)))
+        assert others.chosen_evenly(others.members("train"), share).tolist() == list(range(0, 32, round(1 / share)))
 
 
 def test_footage_is_neither_mirrored_nor_rendered_where_there_is_other():

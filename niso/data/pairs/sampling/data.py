@@ -100,7 +100,7 @@ class PairData(ABC):
 
     def examples(self, part: Part, count: int) -> Iterator[tuple[Float[Tensor, "batch ..."], Int[Tensor, " batch"]]]:
         """Batches of at most `count` labelled observations as they are."""
-        for rows in self.spread(part, count).split(BATCH):
+        for rows in self.chosen_evenly(part, count).split(BATCH):
             yield self.view("x", rows), self.labels(rows)
 
     @abstractmethod
@@ -142,7 +142,7 @@ class PairData(ABC):
         """Rows of a part."""
         return len(self.rows[part])
 
-    def spread(self, part: Part, count: int) -> Int[Tensor, " rows"]:
+    def chosen_evenly(self, part: Part, count: int) -> Int[Tensor, " rows"]:
         """At most `count` rows of a part, at even distances."""
         rows = self.rows[part]
         return rows[evenly(count, len(rows))]

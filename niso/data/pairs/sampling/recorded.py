@@ -98,7 +98,7 @@ class RecordedPairs(PairData):
     def transformed(
         self, part: Part, count: int, generator: torch.Generator
     ) -> Iterator[tuple[Float[Tensor, "batch ..."], Int[Tensor, " batch"]]]:
-        for rows in self.spread(part, count).split(BATCH):
+        for rows in self.chosen_evenly(part, count).split(BATCH):
             yield self.view("tx", rows), self.labels(rows)
 
 

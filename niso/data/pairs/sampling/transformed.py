@@ -73,7 +73,7 @@ class TransformedObservations(PairData):
     def transformed(
         self, part: Part, count: int, generator: torch.Generator
     ) -> Iterator[tuple[Float[Tensor, "batch ..."], Int[Tensor, " batch"]]]:
-        rows = self.spread(part, count)
+        rows = self.chosen_evenly(part, count)
         drawn = self.action.sample(len(rows), generator)
         for here, t in zip(rows.split(BATCH), drawn.split(BATCH), strict=True):
             yield self.action.act(self.view("x", here), t), self.labels(here)
