@@ -32,7 +32,7 @@ from niso.hub import SCHEME, repository
 from niso.hub.card import CARD, card
 from niso.methods.method import Method
 from niso.methods.retrieval import CANDIDATES, scores
-from niso.networks.vector_neurons import inner_products
+from niso.networks.invariants import inner_products
 from niso.spectrum import Spectrum
 from niso.training.mode import in_mode
 

@@ -23,7 +23,7 @@ from niso.experiments.pairs.experiment import Pairs
 from niso.experiments.pairs.retrieval import Retrieved, retrieved
 from niso.fitted import Fitted
 from niso.methods.retrieval import CANDIDATES, scores, similarity
-from niso.networks.vector_neurons import inner_products
+from niso.networks.invariants import inner_products
 
 PARTS = 8
 """Soft parts of the spectrum, whose invariants are taken apart."""

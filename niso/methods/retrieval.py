@@ -14,7 +14,7 @@ from torch import Tensor
 
 from niso.checks import check_tensors
 from niso.methods.method import Method
-from niso.networks.vector_neurons import inner_products
+from niso.networks.invariants import inner_products
 
 CANDIDATES = 20
 """Observations nearest by invariants, which are then compared by maps. Of validation patches of photographs, 50 find

@@ -11,9 +11,9 @@ from torch import Tensor
 from niso.checks import check_instance, check_tensors
 from niso.config import Strict, require
 from niso.linalg import full_precision
+from niso.networks.invariants import InvariantHead, in_own_precision, inner_products
 from niso.networks.mlp import MLP, MLPConfig
 from niso.networks.standardise import Standardise
-from niso.networks.vector_neurons import Head, in_own_precision, inner_products
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def soft_eigenspaces(eigenvalues: Float[Tensor, " rank"], count: int) -> Float[T
     return (-((eigenvalues - centres[:, None]) / width).square()).softmax(0)
 
 
-class EigenspaceHead(Head):
+class EigenspaceHead(InvariantHead):
     """Class scores of coefficients (batch, rank, channels): the same for a and τ a where τ in O(rank) commutes with Λ.
 
     The inner products aᵀ W a of the channels, with diagonal W of soft eigenspaces, each minus its mean and divided by

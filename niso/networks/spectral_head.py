@@ -15,15 +15,10 @@ from torch import Tensor, nn
 
 from niso.checks import check_instance, check_tensors
 from niso.config import Strict, require
+from niso.networks.invariants import InvariantHead, in_own_precision, inner_products
 from niso.networks.mlp import MLP, MLPConfig
 from niso.networks.standardise import Standardise
-from niso.networks.vector_neurons import (
-    Head,
-    NormalisedVectorNeuron,
-    VectorLinear,
-    in_own_precision,
-    inner_products,
-)
+from niso.networks.vector_neurons import NormalisedVectorNeuron, VectorLinear
 
 VARIANCE = 1e-5
 """Of inner products, below which they are not brought to deviation 1: vectors move while a head is trained, and running
@@ -72,7 +67,7 @@ class Diffusion(nn.Module):
         return a * torch.exp(-eigenvalues[:, None] * self.log_times.exp())
 
 
-class SpectralHead(Head):
+class SpectralHead(InvariantHead):
     """Class scores of coefficients (batch, rank, channels): the same for a and τ a where τ in O(rank) commutes with Λ.
 
     `layers` times: beside the vectors, their `Diffusion`s; normalised vector neurons mix both. Then m vectors v, and

@@ -6,22 +6,18 @@ entries, so it commutes with every τ in O(rank) acting on axis 1; inner product
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
 from itertools import pairwise
-from typing import Literal, TypeVar
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.checks import check_choice, check_count, check_instance, check_tensors
+from niso.checks import check_choice, check_instance
 from niso.config import Strict, require
-from niso.linalg import without_autocast
+from niso.networks.invariants import InvariantHead, in_own_precision, inner_products
 from niso.networks.linear import Linear
-
-M = TypeVar("M", bound="Head")
 
 Variant = Literal["paper", "released"]
 """Which of the two published heads: the paper's text, or the released code."""
@@ -55,48 +51,6 @@ class VectorNeuronConfig(Strict):
     def invariants(self) -> int:
         """Number of invariant features."""
         return self.invariant_channels * (self.invariant_channels + 1) // 2
-
-
-def inner_products(vectors: Float[Tensor, "batch rank channels"]) -> Float[Tensor, "batch channels*(channels+1)//2"]:
-    """⟨vᵢ, vⱼ⟩ for i ≤ j, row by row: the upper triangle of each Gram matrix, O(rank)-invariant."""
-    gram = vectors.mT @ vectors
-    rows, columns = torch.triu_indices(gram.shape[-1], gram.shape[-1], device=gram.device)
-    return gram[:, rows, columns]
-
-
-class Head(nn.Module):
-    """A head on coefficients (batch, rank, channels).
-
-    Args:
-        inputs: channels of the coefficients.
-        classes: number of scores.
-        rank: that of the coefficients, where it must be one.
-
-    Raises:
-        TypeError: inputs or classes that are not whole numbers.
-        ValueError: fewer than one of them.
-    """
-
-    def __init__(self, inputs: int, classes: int, rank: int | None = None) -> None:
-        super().__init__()
-        self.sizes = {"channels": check_count("inputs", inputs)} | ({} if rank is None else {"rank": rank})
-        check_count("classes", classes)
-
-
-def in_own_precision(forward: Callable[[M, Tensor], Tensor]) -> Callable[[M, Tensor], Tensor]:
-    """Decorate the `forward` of a head on invariants to run in the precision of its weights, also under autocast.
-
-    Invariants may differ from observation to observation by a hundredth of themselves, of which bfloat16 keeps next to
-    nothing. Coefficients of the wrong type, or of other sizes than the head's, are refused: TypeError and ValueError.
-    """
-
-    @wraps(forward)
-    def wrapped(self: M, a: Tensor) -> Tensor:
-        check_tensors(sizes=self.sizes, a=(a, "batch rank channels"))
-        with without_autocast(a.device.type):
-            return forward(self, a.to(next(self.parameters()).dtype))
-
-    return wrapped
 
 
 class VectorLinear(Linear):
@@ -148,7 +102,7 @@ class VectorNorm(nn.Module):
         return x * (self.scale * torch.rsqrt(square + EPSILON + self.epsilon.abs()))
 
 
-class VectorNeuronHead(Head):
+class VectorNeuronHead(InvariantHead):
     """Class scores of coefficients (batch, rank, channels) that are the same for a and τ a, for all τ in O(rank).
 
     - "paper": `layers` `VectorNeuron`s of `channels` vectors, a `VectorLinear` to m = `invariant_channels`

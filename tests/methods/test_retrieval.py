@@ -8,7 +8,7 @@ import torch
 from niso.functional_map import isometric_map
 from niso.methods.method import Method
 from niso.methods.retrieval import CANDIDATES, scores, similarity
-from niso.networks.vector_neurons import inner_products
+from niso.networks.invariants import inner_products
 
 RANK, CHANNELS = 12, 4
 

@@ -3,6 +3,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+from niso.networks.invariants import inner_products
 from niso.networks.vector_neurons import (
     SmoothVectorNeuron,
     VectorLinear,
@@ -10,7 +11,6 @@ from niso.networks.vector_neurons import (
     VectorNeuronConfig,
     VectorNeuronHead,
     VectorNorm,
-    inner_products,
 )
 from niso.testing import assert_equivariant
 
@@ -104,13 +104,6 @@ def test_smooth_neuron_and_norm_are_the_released_formulas():
     torch.testing.assert_close(neuron(x), q + silu * r / (r.square().sum(1, keepdim=True) + 1e-6))
     expected = x / (x.square().mean(1, keepdim=True) + 1e-6 + 1e-3).sqrt()
     torch.testing.assert_close(norm(x), expected, rtol=1e-6, atol=1e-6)
-
-
-def test_inner_products_are_the_upper_triangle():
-    x = torch.randn(2, 5, 3, dtype=torch.float64)
-    g = x.mT @ x
-    expected = torch.stack([g[:, 0, 0], g[:, 0, 1], g[:, 0, 2], g[:, 1, 1], g[:, 1, 2], g[:, 2, 2]], -1)
-    torch.testing.assert_close(inner_products(x), expected)
 
 
 def test_parameter_counts():

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from niso.methods.method import Batches, Method
-from niso.networks.vector_neurons import inner_products
+from niso.networks.invariants import inner_products
 
 NEIGHBOURS = 5
 

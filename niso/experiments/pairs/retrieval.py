@@ -12,7 +12,7 @@ from torch import Tensor
 from niso.experiments.pairs.metrics import RETRIEVAL
 from niso.methods.method import Method
 from niso.methods.retrieval import scores, similarity
-from niso.networks.vector_neurons import inner_products
+from niso.networks.invariants import inner_products
 
 
 class Retrieved(NamedTuple):
