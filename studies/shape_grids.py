@@ -22,7 +22,7 @@ from torch import nn
 from niso.experiments.shapes.presets import PRESETS
 from niso.geometry.mobius import MobiusTransformations
 from niso.networks import ConvDecoder, ConvEncoder
-from niso.networks.conv import FromPatches, ToPatches
+from niso.networks.patches import FromPatches, ToPatches
 
 VIEWS, CHANNELS, STORED = 32, 16, 64
 GRIDS = (

@@ -2,10 +2,11 @@
 
 from niso.networks.adapter import on_grid
 from niso.networks.classification import ClassificationObjective
-from niso.networks.conv import ConvConfig, ConvDecoder, ConvEncoder, grid_to_points, points_to_grid
+from niso.networks.conv import ConvConfig, ConvDecoder, ConvEncoder
 from niso.networks.eigenspace_head import EigenspaceHead, EigenspaceHeadConfig
 from niso.networks.mlp import MLP, MLPConfig
 from niso.networks.norm import ChannelNormSiLU, InstanceNormSiLU
+from niso.networks.points import grid_to_points, points_to_grid
 from niso.networks.spectral_head import SpectralHead, SpectralHeadConfig
 from niso.networks.vector_neurons import VectorNeuronConfig, VectorNeuronHead
 from niso.networks.vit import TransformerBlock, ViTConfig, ViTDecoder, ViTEncoder

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.checks import check_count, check_instance, check_tensors
-from niso.networks.conv import grid_to_points, points_to_grid
+from niso.networks.points import grid_to_points, points_to_grid
 
 _SIDES = ("depth", "height", "width")
 

@@ -18,6 +18,8 @@ from niso.networks.images import ImageConfig
 from niso.networks.linear import Linear
 from niso.networks.norm import NORMS, Normalised
 from niso.networks.padding import Padding
+from niso.networks.patches import WIDE, FromPatches, ToPatches
+from niso.networks.points import grid_to_points, points_to_grid
 from niso.networks.unpool import Unpool
 
 LECUN_TRUNCATION = 0.87962566103423978  # standard deviation of a unit normal truncated at ±2
@@ -62,53 +64,11 @@ class ConvConfig(ImageConfig):
         return self.patch * 2 ** (len(self.channels) - 1)
 
 
-def grid_to_points(image: Float[Tensor, "batch channel *grid"]) -> Float[Tensor, "batch point channel"]:
-    """Images or volumes as functions on their points, row by row; a view if channels are last in memory."""
-    return image.movedim(1, -1).flatten(1, -2)
-
-
-def points_to_grid(
-    points: Float[Tensor, "batch point channel"], grid: tuple[int, ...]
-) -> Float[Tensor, "batch channel *grid"]:
-    """Inverse of `grid_to_points`: a channels-last view; ValueError where the points do not fill the grid."""
-    if points.shape[1] != math.prod(grid):
-        raise ValueError(f"{points.shape[1]} points do not fill a grid of {' × '.join(map(str, grid))}")
-    return points.unflatten(1, grid).movedim(-1, 1)
-
-
 class Pointwise(Linear):
     """A 1×1 convolution as a matrix product: faster on a CPU than `Conv2d` where one side is narrow."""
 
     def forward(self, x: Float[Tensor, "batch inputs height width"]) -> Float[Tensor, "batch outputs height width"]:
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
-
-
-WIDE = 6
-"""Side of squares from which one pass over memory is faster than torch's two (benchmarks/results/shape_grids.json)."""
-
-
-class ToPatches(nn.Module):
-    """`nn.PixelUnshuffle` in one pass over memory, to a channels-last view: what a `Pointwise` layer reads."""
-
-    def __init__(self, side: int) -> None:
-        super().__init__()
-        self.side = side
-
-    def forward(self, x: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch values rows columns"]:
-        x = x.unflatten(3, (-1, self.side)).unflatten(2, (-1, self.side))
-        return x.permute(0, 2, 4, 1, 3, 5).flatten(3).permute(0, 3, 1, 2)
-
-
-class FromPatches(nn.Module):
-    """`nn.PixelShuffle`, the inverse of `ToPatches`, likewise."""
-
-    def __init__(self, side: int) -> None:
-        super().__init__()
-        self.side = side
-
-    def forward(self, x: Float[Tensor, "batch values rows columns"]) -> Float[Tensor, "batch channel height width"]:
-        x = x.permute(0, 2, 3, 1).unflatten(3, (-1, self.side, self.side))
-        return x.permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)
 
 
 class LongitudeConv(nn.Conv2d):

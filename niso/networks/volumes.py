@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.config import require
-from niso.networks.conv import grid_to_points, points_to_grid
 from niso.networks.levels import LevelsConfig, decoder_levels, encoder_levels
+from niso.networks.points import grid_to_points, points_to_grid
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from niso.networks import (
     grid_to_points,
     points_to_grid,
 )
-from niso.networks.conv import FromPatches, ToPatches
 
 SMALL = ConvConfig(image_size=(8, 12), image_channels=3, channels=(4, 6), blocks=1, latent_channels=5, stem_channels=3)
 
@@ -66,15 +65,6 @@ def test_patches_read_and_write_whole_squares():
     squares[0, :, 1, 2] = 1
     written = decoder.layers[-2:](squares) - decoder.layers[-2:](torch.zeros_like(squares))
     assert sorted(map(tuple, written[0, 0].nonzero().tolist())) == [(2, 4), (2, 5), (3, 4), (3, 5)]
-
-
-@pytest.mark.parametrize("memory", [torch.contiguous_format, torch.channels_last])
-def test_patches_are_those_of_torch(memory):
-    x = torch.randn(2, 5, 6, 9).to(memory_format=memory)
-    patches = ToPatches(3)(x)
-    assert torch.equal(patches, torch.nn.functional.pixel_unshuffle(x, 3))
-    assert patches.is_contiguous(memory_format=torch.channels_last)
-    assert torch.equal(FromPatches(3)(patches), x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -167,17 +157,6 @@ def test_layout_stays_channels_last():
     for start in (torch.channels_last, torch.contiguous_format):
         x = torch.randn(2, 48, 8, 8).contiguous(memory_format=start)
         assert block(x).is_contiguous(memory_format=torch.channels_last)
-
-
-def test_points_and_grid_are_inverse_views():
-    image = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
-    points = grid_to_points(image)
-    assert points.shape == (2, 20, 3)
-    assert torch.equal(points[:, 7], image[:, :, 1, 2])  # row by row
-    assert torch.equal(points_to_grid(points, (4, 5)), image)
-    assert points_to_grid(points, (4, 5)).data_ptr() == image.data_ptr()
-    with pytest.raises(ValueError, match="20 points do not fill a grid of 4 × 4"):
-        points_to_grid(points, (4, 4))
 
 
 @pytest.mark.parametrize(
