@@ -343,11 +343,11 @@ def test_sphere_rows_have_a_disc_for_every_function(size, seed):
     functions = normal(seed, size * size, 4)
     panel = ("learned", functions)
     left, right = panels(
-        figures.sphere_rows([panel, ("true", torch.tensor(functions))], (size, size), [[2], [0, 1, 3]], ["a", "b"], 16)
+        figures.sphere_rows([panel, ("true", torch.tensor(functions))], (size, size), [[2], [0, 1, 3]], ["a", "b"])
     )
     assert [text.get_text() for text in left.texts] == ["a", "b"] and not right.texts
     canvas = left.images[0].get_array()
-    assert canvas.count() == pytest.approx(4 * np.pi * 8**2, rel=0.1)
+    assert canvas.count() == pytest.approx(4 * np.pi * 24**2, rel=0.1)
     assert np.abs(canvas).max() == 1.0
     np.testing.assert_array_equal(canvas, right.images[0].get_array())
 
@@ -356,10 +356,10 @@ def test_spheres_that_are_alike_have_the_scale_of_the_first_column():
     functions = normal(0, 16, 2)
     columns = [("learned", functions), ("part", functions * [1, 0.1])]
     for alike, size in ((True, 0.1), (False, 1.0)):
-        first, second = panels(figures.sphere_rows(columns, (4, 4), [[0], [1]], ["", ""], 16, alike=alike))
+        first, second = panels(figures.sphere_rows(columns, (4, 4), [[0], [1]], ["", ""], alike=alike))
         whole, part = (axes.images[0].get_array() for axes in (first, second))
-        np.testing.assert_array_equal(whole[:16], part[:16])
-        np.testing.assert_allclose(size * whole[18:34], part[18:34])
+        np.testing.assert_array_equal(whole[:48], part[:48])
+        np.testing.assert_allclose(size * whole[54:102], part[54:102])
 
 
 def test_spheres_are_seen_from_outside_with_north_up():
@@ -368,10 +368,10 @@ def test_spheres_are_seen_from_outside_with_north_up():
     longitude = np.radians(-60)
     east = points[:, 1] * np.cos(longitude) - points[:, 0] * np.sin(longitude)
     functions = torch.stack([points[:, 2], east], 1)
-    (axes,) = panels(figures.sphere_rows([("", functions)], (16, 16), [[0], [1]], ["", ""], 32))
+    (axes,) = panels(figures.sphere_rows([("", functions)], (16, 16), [[0], [1]], ["", ""]))
     canvas = axes.images[0].get_array()
-    up, across = canvas[:32, :32], canvas[36:68, :32]
-    assert (np.diff(up[4:28, 16]) < 0).all() and (np.diff(across[16, 4:28]) > 0).all()
+    up, across = canvas[:48, :48], canvas[54:102, :48]
+    assert (np.diff(up[6:42, 24]) < 0).all() and (np.diff(across[24, 6:42]) > 0).all()
 
 
 def test_spheres_of_points_are_seen_from_outside_with_north_up():

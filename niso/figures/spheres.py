@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from niso.figures.style import DIVERGING, Array, as_numpy, largest, on_grid, panels, show, styled
 from niso.geometry.domains import equirectangular
 
+PIXELS, BETWEEN = 48, 6
+"""Of a sphere's diameter, and from one to the next."""
 LETTER, GAP = 0.06, 0.15
 """Inches of a letter of rows' labels, and between them and the first column."""
 _TURN, _TILT = math.radians(-60), math.radians(25)
@@ -28,7 +30,6 @@ def sphere_rows(
     grid: tuple[int, int],
     rows: Sequence[Sequence[int]],
     labels: Sequence[str],
-    pixels: int = 48,
     alike: bool = False,
 ) -> Figure:
     """Functions on a Driscoll–Healy grid as spheres seen from outside, in centred rows, column beside column.
@@ -44,7 +45,7 @@ def sphere_rows(
     Raises:
         ValueError: the points do not fill the grid.
     """
-    step = pixels + max(2, pixels // 8)
+    step = PIXELS + BETWEEN
     width = max(len(line) for line in rows)
     beside = GAP + LETTER * max((len(line) for label in labels for line in label.splitlines()), default=0)
     side = (10 - beside) / len(columns) / width  # inches of a sphere and its gap
@@ -52,14 +53,14 @@ def sphere_rows(
     figure, cells = panels(10, side * len(rows) + 0.5, len(columns), shares)
     scales: list[float] = []
     for axes, (title, functions) in zip(cells, columns, strict=True):
-        discs = _discs(as_numpy(functions), grid, pixels)
+        discs = _discs(as_numpy(functions), grid)
         scales = scales if alike and scales else [largest(disc) for disc in discs]
         canvas = np.full((len(rows) * step, width * step), np.nan)
         for line, members in enumerate(rows):
             left = (width - len(members)) * step // 2
             for place, index in enumerate(members):
                 x, y = left + place * step, line * step
-                canvas[y : y + pixels, x : x + pixels] = discs[index] / scales[index]
+                canvas[y : y + PIXELS, x : x + PIXELS] = discs[index] / scales[index]
         show(axes, canvas, 1.0, signed=True)
         axes.axis("off")
         axes.set_anchor("NE")  # titles at one height
@@ -71,10 +72,10 @@ def sphere_rows(
     return figure
 
 
-def _discs(functions: np.ndarray, grid: tuple[int, int], pixels: int) -> np.ndarray:
-    """(rank, pixels, pixels): orthographic views, NaN around the sphere, interpolated as the grid is."""
+def _discs(functions: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    """(rank, PIXELS, PIXELS): orthographic views, NaN around the sphere, interpolated as the grid is."""
     images = torch.from_numpy(np.stack([on_grid(function, grid) for function in functions.T])).double()
-    line = (np.arange(pixels) + 0.5) * 2 / pixels - 1
+    line = (np.arange(PIXELS) + 0.5) * 2 / PIXELS - 1
     u, v = line[None, :, None], -line[:, None, None]
     depth = 1 - u**2 - v**2
     places = torch.from_numpy(u * _RIGHT + v * _UP + np.sqrt(depth.clip(0)) * _TOWARDS)

@@ -192,23 +192,20 @@ def icosphere(subdivisions: int) -> Mesh:
     return Mesh(vertices, faces.astype(np.int64))
 
 
-def torus(rows: int, columns: int, radius: float = 0.4, twist: int = 0) -> Mesh:
-    """A torus of major radius 1 round the z axis, with rows × columns vertices.
+def torus(rows: int, columns: int) -> Mesh:
+    """A torus round the z axis of radii 1 and 0.4, with rows × columns vertices.
 
     Args:
         rows: vertices round the axis.
         columns: vertices round the tube.
-        radius: of the tube.
-        twist: columns by which the diagonals of faces climb over the whole ring, for another connectivity.
     """
     u, v = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
-    around, across = 2 * np.pi * u / rows, 2 * np.pi * (v + twist * u / rows) / columns
-    distance = 1 + radius * np.cos(across)
-    vertices = np.stack((distance * np.cos(around), distance * np.sin(around), radius * np.sin(across)), axis=-1)
-    wrapped = (v + twist * (u == rows - 1)) % columns
+    around, across = 2 * np.pi * u / rows, 2 * np.pi * v / columns
+    distance = 1 + 0.4 * np.cos(across)
+    vertices = np.stack((distance * np.cos(around), distance * np.sin(around), 0.4 * np.sin(across)), axis=-1)
 
     def number(step: int, up: int) -> Int[np.ndarray, "rows columns"]:
-        return (u + step) % rows * columns + ((wrapped if step else v) + up) % columns
+        return (u + step) % rows * columns + (v + up) % columns
 
     corners = number(0, 0), number(1, 0), number(1, 1), number(0, 1)
     faces = [np.stack([corners[k] for k in part], axis=-1).reshape(-1, 3) for part in ((0, 1, 2), (0, 2, 3))]
