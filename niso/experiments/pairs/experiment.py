@@ -138,13 +138,32 @@ class Pairs(Experiment):
 
     def build(self) -> None:
         wishes = cast(PairsConfig, self.config)
-        reading = wishes.reading
         before = parse(Chosen, self.chosen, Path("chosen")) if self.chosen else None
-        table = self._table(wishes, before or recipe(wishes.effort, "conv"))
+        self.data = self._paired(wishes, self._table(wishes, before or recipe(wishes.effort, "conv")))
+        own = (self.given and self.given.own) or self._named(wishes)
+        chosen = keep(before, wishes) if before else choose(wishes, self.data, self.method_name, own is not None)
+        networks = self._networks(chosen, own)
+        self.config = replace(with_rank(chosen, wishes.rank, networks.points), latent_channels=networks.channels)
+        self.method = self.make_method(lambda: networks)
+        if not any(parameter.requires_grad for parameter in self.method.model.parameters()):
+            cause = "networks without weights that train leave" if own else "--architecture identity leaves"
+            raise InputError(f"{cause} {self.method_name} nothing to train: choose another method")
+        if self.config.variation:
+            self.data.vary(Variation(self.config.variation))
+        self._start_mass()
+        self._check_batches()
+        if not self.data.classes and wishes.classifier != PairsConfig.classifier:
+            raise InputError("--classifier has no effect, leave it out: DATA has no labels")
+        self.head: nn.Module | None = None
+        self.announcement = said(self.config, self.data, networks.points, self.method_name)
+
+    def _paired(self, wishes: PairsConfig, table: Table) -> PairData:
+        """Observations in pairs, which must have what the method needs."""
+        reading = wishes.reading
         transform = reading.transform
         if transform is None and self.given is None and self.data_dir is None:
             transform = DEFAULT_TRANSFORM
-        self.data: PairData = pair_data(
+        data = pair_data(
             table,
             transform,
             reading.skip,
@@ -155,9 +174,12 @@ class Pairs(Experiment):
             reading.first_view == "transformed",
             reading.transform_settings,
         )
-        self._check_method(table.name, transform)
-        own = (self.given and self.given.own) or self._named(wishes)
-        chosen = keep(before, wishes) if before else choose(wishes, self.data, self.method_name, own is not None)
+        self._check_method(data, transform)
+        return data
+
+    def _networks(self, chosen: Chosen, own: Own | None) -> Networks:
+        """Untrained networks; InputError where they or an operator do not fit the observations."""
+        table = self.data.table
         try:
             networks = make_networks(chosen, table.kind, table.shape, own)
         except ValueError as error:
@@ -168,32 +190,31 @@ class Pairs(Experiment):
             raise InputError(
                 "a field needs a latent grid, and points of functions are in no order: leave --spectrum out"
             )
-        self.config = replace(with_rank(chosen, wishes.rank, networks.points), latent_channels=networks.channels)
-        self.method = self.make_method(lambda: networks)
-        if not any(parameter.requires_grad for parameter in self.method.model.parameters()):
-            cause = "networks without weights that train leave" if own else "--architecture identity leaves"
-            raise InputError(f"{cause} {self.method_name} nothing to train: choose another method")
-        if self.config.variation:
-            self.data.vary(Variation(self.config.variation))
-        if table.weights is not None:
-            on_data = [spectrum for spectrum in spectra(self.method.model) if spectrum.points == len(table.weights)]
-            for spectrum in on_data:
-                spectrum.start_mass_at_(torch.from_numpy(table.weights))
-            if not on_data:
-                unread = "weights are not read: no operator is learned on the points of the data"
-                self.data.note = "; ".join(filter(None, [self.data.note, unread]))
+        return networks
+
+    def _start_mass(self) -> None:
+        """Start the mass of an operator on the points of the data at the weights that these have, if any."""
+        weights = self.data.table.weights
+        if weights is None:
+            return
+        on_data = [spectrum for spectrum in spectra(self.method.model) if spectrum.points == len(weights)]
+        for spectrum in on_data:
+            spectrum.start_mass_at_(torch.from_numpy(weights))
+        if not on_data:
+            unread = "weights are not read: no operator is learned on the points of the data"
+            self.data.note = "; ".join(filter(None, [self.data.note, unread]))
+
+    def _check_batches(self) -> None:
+        """InputError where groups or batches, of pre-training or of a head, cannot be had, or the head not be made."""
+        config = self.config
         if self.method.group > (most := self.data.largest_group):
             raise InputError(
                 f"no T is shared by {self.method.group} pairs to train on, at most by {most}: lower --group-size"
             )
-        check_batch(self.method, self.config.training.batch_size, self.config.training.accumulation)
+        check_batch(self.method, config.training.batch_size, config.training.accumulation)
         if self.data.classes:
-            check_parts(self.config.head.batch_size, self.config.head.accumulation)
-            try_head(self.method, self.config, next(self.data.examples("train", BATCH))[0], self.data.classes)
-        elif wishes.classifier != PairsConfig.classifier:
-            raise InputError("--classifier has no effect, leave it out: DATA has no labels")
-        self.head: nn.Module | None = None
-        self.announcement = said(self.config, self.data, networks.points, self.method_name)
+            check_parts(config.head.batch_size, config.head.accumulation)
+            try_head(self.method, config, next(self.data.examples("train", BATCH))[0], self.data.classes)
 
     def _table(self, wishes: PairsConfig, usual: Chosen) -> Table:
         if self.given is not None:
@@ -214,17 +235,17 @@ class Pairs(Experiment):
             return None
         return Own(import_module_class(wishes.encoder), import_module_class(wishes.decoder))
 
-    def _check_method(self, name: str, transform: str | None) -> None:
-        available = methods_of(self.data.views, self.data.grouped)
+    def _check_method(self, data: PairData, transform: str | None) -> None:
+        name, available = data.table.name, methods_of(data.views, data.grouped)
         if self.method_name not in available:
-            if METHODS.find(self.method_name).views > self.data.views:
+            if METHODS.find(self.method_name).views > data.views:
                 if transform is not None:
                     raise InputError(
                         f"--method {self.method_name} needs T², and --transform {transform} does not compose: choose "
                         "another one (of your own: define `compose`), or one of the methods " + ", ".join(available)
                     )
                 lacks = f"triplets (ttx), which {name} does not give;"
-            elif self.data.table.group is None:
+            elif data.table.group is None:
                 lacks = f"groups that share one T, which {name} does not give;"
             else:
                 lacks = f"groups that share one T, and no number in {name}'s group occurs twice: leave group out, or"
