@@ -8,7 +8,7 @@ import warnings
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -142,6 +142,13 @@ def _own(own: Own, shape: tuple[int, ...]) -> Networks:
     return Networks(*on_grid(encoder, decoder, grid), grid, z.shape[1])
 
 
+class Made(NamedTuple):
+    """What both networks make of observations, or of one."""
+
+    latents: Tensor
+    values: Tensor
+
+
 @torch.no_grad()
 def check_independence(own: Own, shape: tuple[int, ...]) -> None:
     """Warn where, in training, what the networks make of an observation depends on the others of its batch: what is
@@ -151,34 +158,12 @@ def check_independence(own: Own, shape: tuple[int, ...]) -> None:
         InputError: it does in evaluation, too, or depends on chance there; weights that train get no gradients; or the
             networks fail in training, which other tries do not see.
     """
-    encoder, decoder = own
-    device = next(encoder.parameters(), torch.zeros(())).device
+    device = next(own.encoder.parameters(), torch.zeros(())).device
     x = torch.randn(5, *shape, generator=torch.Generator().manual_seed(0)).to(device)
     for training in (False, True):
-        buffers = [(buffer, buffer.clone()) for network in own for buffer in network.buffers()]
-        made = []
-        try:
-            with in_mode(encoder, training), in_mode(decoder, training):
-                for batch, seed in ((x[[0, 1, 2]], 0), (x[[0, 3, 4]], 0), (x[[0, 1, 2]], 1)):
-                    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-                        reseed(seed, device)  # for dropout
-                        with torch.set_grad_enabled(training):
-                            z = encoder(batch)
-                            back = decoder(z.detach())
-                        made.append((z[0].detach(), back[0].detach()))
-                    _restore(buffers)  # running means, vectors of spectral norms
-        except Exception as error:  # the user's code may raise anything
-            mode = "training" if training else "evaluation"
-            problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            raise InputError(f"the networks do not take observations in {mode} mode: {problem}") from error
-        finally:
-            _restore(buffers)
-        for network, role, values in ((encoder, "encoder", z), (decoder, "decoder", back)):
-            if training and not values.requires_grad and any(p.requires_grad for p in network.parameters()):
-                why = f"the {role} cuts off its gradients, so that it does not train"
-                raise InputError(
-                    f"{why}: leave out detach() and torch.no_grad(), or freeze it by requires_grad_(False)"
-                )
+        made, last = _tried(own, x, training)
+        if training:
+            _check_gradients(own, last)
         parts = zip(("encoder's latents", "decoder's values"), zip(*made, strict=True), strict=True)
         for part, (one, other, redrawn) in parts:
             if not training and relative_error(one, redrawn) > ALONE:
@@ -191,6 +176,47 @@ def check_independence(own: Own, shape: tuple[int, ...]) -> None:
                 more = "as of batch normalisation, but not in evaluation"
                 warnings.warn(f"in training {problem}, {more}: {_NORM}", stacklevel=2)
                 return
+
+
+def _tried(own: Own, x: Tensor, training: bool) -> tuple[list[Made], Made]:
+    """What the networks make of the first of five observations, beside two, beside the other two, and as at first with
+    chance drawn anew; and all that they made last. Their buffers stay as they are.
+
+    Raises:
+        InputError: the networks fail.
+    """
+    buffers = [(buffer, buffer.clone()) for network in own for buffer in network.buffers()]
+    made = list[Made]()
+    try:
+        with in_mode(own.encoder, training), in_mode(own.decoder, training):
+            for batch, seed in ((x[[0, 1, 2]], 0), (x[[0, 3, 4]], 0), (x[[0, 1, 2]], 1)):
+                last = _through(own, batch, seed, training)
+                made.append(Made(*(part[0].detach() for part in last)))
+                _restore(buffers)  # running means, vectors of spectral norms
+    except Exception as error:  # the user's code may raise anything
+        mode = "training" if training else "evaluation"
+        problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise InputError(f"the networks do not take observations in {mode} mode: {problem}") from error
+    finally:
+        _restore(buffers)
+    return made, last
+
+
+def _through(own: Own, batch: Tensor, seed: int, gradients: bool) -> Made:
+    """Latents and values of a batch, by random numbers of a seed, as of dropout."""
+    cuda = [batch.device] if batch.device.type == "cuda" else []
+    with torch.random.fork_rng(cuda), torch.set_grad_enabled(gradients):
+        reseed(seed, batch.device)
+        latents = own.encoder(batch)
+        return Made(latents, own.decoder(latents.detach()))
+
+
+def _check_gradients(own: Own, made: Made) -> None:
+    """InputError where a network has weights that train, and what it made in training has no gradient."""
+    for network, role, values in zip(own, ("encoder", "decoder"), made, strict=True):
+        if not values.requires_grad and any(p.requires_grad for p in network.parameters()):
+            why = f"the {role} cuts off its gradients, so that it does not train"
+            raise InputError(f"{why}: leave out detach() and torch.no_grad(), or freeze it by requires_grad_(False)")
 
 
 def _restore(buffers: list[tuple[Tensor, Tensor]]) -> None:
