@@ -187,18 +187,12 @@ class _Training:
                     times.end("compilation")
 
                 if logging:
-                    means = mean(fabric, self.meter.flush())
-                    bar.show(done, means)
-                    with together():
-                        if log is not None:
-                            log.write(done, rate, seconds, means)
+                    self.record(bar, log, done, rate, seconds)
                 if looking and largest(fabric, due or bool(received())):
                     self.save(done, seconds, stop=largest(fabric, received()))
                     last_saved = time.monotonic()
             if number := largest(fabric, received()):  # while the last step was saved
-                with together():
-                    if fabric.is_global_zero:
-                        raise self.interrupted(steps, number)
+                self.interrupt(steps, number)
         return seconds
 
     def check_compilation(self, start: int) -> None:
@@ -271,6 +265,14 @@ class _Training:
             advice = f"training stopped{kept}try a lower learning rate"
             raise TrainingError(f"{self.phase}: {when}: {error}; {advice}") from error
 
+    def record(self, bar: Bar, log: Log | None, done: int, rate: float, seconds: float) -> None:
+        """Show and log the means of loss terms since they were shown last, over all processes."""
+        means = mean(self.fabric, self.meter.flush())
+        bar.show(done, means)
+        with together():
+            if log is not None:
+                log.write(done, rate, seconds, means)
+
     def save(self, done: int, seconds: float, stop: int) -> None:
         """Save a checkpoint; then stop, where a signal, of this number, asks for it."""
         row = {"steps": self.meter.count, "sums": mean(self.fabric, self.meter.sums())}
@@ -284,6 +286,12 @@ class _Training:
                 checkpoint.save(self.path, state, facts)
                 if stop:
                     raise self.interrupted(done, stop)
+
+    def interrupt(self, done: int, number: int) -> None:
+        """End all processes, since a signal, of this number, came when this step was saved."""
+        with together():
+            if self.fabric.is_global_zero:
+                raise self.interrupted(done, number)
 
     def interrupted(self, done: int, number: int) -> Interrupted:
         """What says that a signal, of this number, ended training after a step that is saved."""
