@@ -135,7 +135,7 @@ def parse_run(arguments: list[str]) -> Call:
     options = with_flags(given)
     if first.method is None and first.methods is None and "method" not in file:
         options = replace(options, method=kind.default_method(options.settings, options.data_dir))
-    methods, last = _methods(kind, options), options.seed + options.seeds - 1
+    methods = _methods(kind, options)
     available = kind.available(options.settings, options.data_dir) if len(methods) > 1 else methods
     for method in methods:
         if method not in available:  # before others are trained
@@ -143,12 +143,7 @@ def parse_run(arguments: list[str]) -> Call:
                 f"--methods: {method} lacks something in this data or these settings: --method {method} says what"
             )
     named = {path.removeprefix("settings."): flag for path, flag in named_options(every, rest).items()}
-    hardware = options.hardware
-    if fixed := [named[name] for name in (f"hardware.{name}" for name in FIXING) if name in named]:
-        if hardware.speed == "auto" and "hardware.speed" in named:
-            raise InputError(f"--speed auto and {fixed[0]} exclude each other: leave one out")
-        hardware = replace(hardware, speed="exact")
-    values = {"seed": options.seed, "data_dir": options.data_dir, "hardware": hardware}
+    values = {"seed": options.seed, "data_dir": options.data_dir, "hardware": _hardware(options.hardware, named)}
     several = []
     for method in methods:
         base = _before_flags(kind, first.preset, first.config, file, method)
@@ -157,15 +152,41 @@ def parse_run(arguments: list[str]) -> Call:
     refuse_unread(named, [kind.unread(run.config, run.method, run.data_dir) for run in several])
     for path in filter(None, (options.out, options.data_dir)):
         str(path).encode()  # config.yaml and records could not name it
-    if options.parallel > 1 and hardware.devices * hardware.nodes > 1:
-        raise InputError("--parallel trains each run in one process: leave --devices and --nodes at 1")
-    if options.parallel > 1 and options.seeds == len(methods) == 1 and not options.launcher:
-        raise InputError("--parallel has no effect, leave it out: there is one run; --seeds and --methods make several")
-    which = f"seed{options.seed}" if options.seeds == 1 else f"seeds{options.seed}-{last}"
-    every_method = len(methods) > 1 and methods == available
-    out = options.out or RUNS / f"{kind.name}-{given.preset}-{'all' if every_method else '+'.join(methods)}-{which}"
+    _check_parallel(options, len(methods))
+    named_methods = "all" if len(methods) > 1 and methods == available else "+".join(methods)
+    out = options.out or RUNS / f"{kind.name}-{given.preset}-{named_methods}-{_seeds(options)}"
     launcher = make_launcher(options.launcher, options.job, options.parallel)
     return Call(tuple(several), out, options.seeds, options.parallel, launcher)
+
+
+def _hardware(hardware: Hardware, named: Mapping[str, str]) -> Hardware:
+    """That of the runs, of which nothing is chosen where a flag sets what `FIXING` holds.
+
+    Args:
+        named: flags that are given, by what they set.
+    """
+    fixed = [named[name] for name in (f"hardware.{name}" for name in FIXING) if name in named]
+    if not fixed:
+        return hardware
+    if hardware.speed == "auto" and "hardware.speed" in named:
+        raise InputError(f"--speed auto and {fixed[0]} exclude each other: leave one out")
+    return replace(hardware, speed="exact")
+
+
+def _check_parallel(options: Any, methods: int) -> None:
+    """InputError where --parallel cannot be had, or has no effect on runs of so many methods."""
+    if options.parallel == 1:
+        return
+    if options.hardware.devices * options.hardware.nodes > 1:
+        raise InputError("--parallel trains each run in one process: leave --devices and --nodes at 1")
+    if options.seeds == methods == 1 and not options.launcher:
+        raise InputError("--parallel has no effect, leave it out: there is one run; --seeds and --methods make several")
+
+
+def _seeds(options: Any) -> str:
+    """The seeds of runs, in the name of their folder."""
+    last = options.seed + options.seeds - 1
+    return f"seed{options.seed}" if options.seeds == 1 else f"seeds{options.seed}-{last}"
 
 
 def make_options(kind: type[Experiment]) -> type[Any]:
