@@ -143,14 +143,14 @@ def _room() -> float:
         return 8e9
 
 
-def about_pictures(folder: Path) -> str:
-    """What a user should know of pictures in a folder and below: those of other formats are passed over, and of grey of
-    16 bits 8 are kept. Empty where there are none of either."""
+def about_pictures(place: Path) -> str:
+    """What a user should know of a picture, or of those in a folder and below: other formats are passed over, and of
+    grey of 16 bits 8 are kept. Empty where there are none of either."""
     notes = []
-    if found := Counter(path.suffix.lower() for path in files_below(folder, _NOT_READ)):
+    if found := Counter(path.suffix.lower() for path in files_below(place, _NOT_READ)):
         counts = ", ".join(f"{count:,} {suffix}" for suffix, count in sorted(found.items()))
         notes.append(f"pictures of other formats are passed over ({counts}): save them as .png or .jpg")
-    files = pictures_in(folder)
+    files = pictures_in(place) if place.is_dir() else [place]
     if any(_has_16_bits(files[number]) for number in evenly(_LOOKED_AT, len(files)).tolist()):
         notes.append(
             "grey of 16 bits is read in steps of 256: where values count, as of depth, give arrays (n, 1, H, W)"

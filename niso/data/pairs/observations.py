@@ -20,7 +20,7 @@ from niso.data.pairs.pictures import classes_of
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import read_pictures
 from niso.data.pairs.table import check_finite, check_numbers, plain
-from niso.data.photographs import EXTENSIONS, pictures_in
+from niso.data.photographs import EXTENSIONS, about_pictures, pictures_in
 from niso.data.prepared import PARAMETERS
 from niso.data.shapes.prepared import is_prepared, open_maps, prepared_names
 from niso.data.shapes.sources import SUFFIXES as MESHES
@@ -70,7 +70,7 @@ def read_observations(
     view: str = "x",
     geometry: Mapping[str, Sequence[float]] | None = None,
 ) -> Observed:
-    """Observations for a model.
+    """Observations for a model. A line says which pictures in a folder are passed over, and that 16 bits are rounded.
 
     Args:
         path: an array file, with `view` where it holds several arrays; a folder of .npy; a picture, a video, or a
@@ -100,6 +100,8 @@ def read_observations(
         takes = " × ".join(map(str, shape))
         what = "videos" if videos else "pictures"
         raise InputError(f"{path} holds {what}, but the model was trained on arrays of {takes}: give such arrays")
+    if note := about_pictures(path):
+        say(f"! {path}: {note}")
     if videos:
         read = _frames(path, shape[1])
     else:

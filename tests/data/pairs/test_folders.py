@@ -58,6 +58,23 @@ def test_that_grey_of_16_bits_is_rounded_is_said(tmp_path):
     assert PairedReader.read(tmp_path, Reading(), 8).note == words
 
 
+def test_a_trained_model_is_told_of_no_less(tmp_path, capsys):
+    write(*(tmp_path / "all" / f"{number}.png" for number in range(2)))
+    (tmp_path / "all" / "x.heic").touch()
+
+    def said(path):
+        read_observations(path, (3, 8, 8), of_bytes=True, images=True)
+        return capsys.readouterr().err
+
+    other = "pictures of other formats are passed over (1 .heic): save them as .png or .jpg"
+    assert said(tmp_path / "all") == f"! {tmp_path / 'all'}: {other}\n"
+    assert not said(tmp_path / "all" / "0.png")
+    Image.fromarray(np.linspace(0, 9_000, 64, dtype=np.uint16).reshape(8, 8)).save(tmp_path / "all" / "grey.png")
+    words = "grey of 16 bits is read in steps of 256"
+    assert said(tmp_path / "all").startswith(f"! {tmp_path / 'all'}: {other}; {words}")
+    assert said(tmp_path / "all" / "grey.png").startswith(f"! {tmp_path / 'all' / 'grey.png'}: {words}")
+
+
 def test_frames_too_dark_for_16_bits_do_not_end_their_clips(tmp_path):
     for number in range(16):
         (tmp_path / f"cells{number % 2}").mkdir(exist_ok=True)
