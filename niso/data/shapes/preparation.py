@@ -29,6 +29,9 @@ from niso.geometry.mesh.raster import rasterise, recovered
 from niso.geometry.mesh.surface import Mesh
 from niso.random import step_seed
 
+_FLAGS = {"radius_error": "--tolerance", "flipped_area": "--flipped-area", "distortion": "--distortion"}
+"""Which option sets a limit of maps, see `good_map.Limits`."""
+
 
 @dataclass(frozen=True)
 class Preparation(Strict):
@@ -195,8 +198,9 @@ def _given_maps(
         if mirror != mirrored[0]:
             raise InputError(f"{path} is a mirror image of {source.spheres[0]}: turn its map over")
         if folded > preparation.flipped_area:
-            limit = f"more than {preparation.flipped_area:g} of it (flipped_area)"
-            raise InputError(f"{path} folds {folded:.2g} of the surface over, {limit}: repair it, or allow more")
+            limit = f"more than {preparation.flipped_area:g} of it"
+            remedy = "repair it, or allow more by --flipped-area"
+            raise InputError(f"{path} folds {folded:.2g} of the surface over, {limit}: {remedy}")
     flipped = [quality.flipped for quality in qualities[1:]]
     return maps, {"maps": "given", **qualities[0]._asdict(), "flipped_variants": flipped}
 
@@ -208,7 +212,9 @@ def _computed_maps(
     try:
         base = good_map.find(mesh, limits)
     except InputError as problem:
-        remedy = "remesh it, shorten what is long and thin, or allow more (tolerance, flipped_area, distortion)"
+        flag = _FLAGS.get(getattr(problem, "limit", ""))
+        what = "shorten what is long and thin"
+        remedy = f"remesh it, {what}, or allow more by {flag}" if flag else f"remesh it, or {what}"
         raise InputError(f"{name} has no good map to the sphere: {problem}; {remedy}") from problem
     found, redrawn, last = [base], 0, ""
     generator = np.random.default_rng(step_seed(preparation.seed, 0, name))
@@ -228,7 +234,7 @@ def _computed_maps(
     if len(found) <= preparation.variants:
         raise InputError(
             f"{name} itself has a good map to the sphere, but {redrawn} of its {redrawn + len(found) - 1} conformal "
-            f"variants have none (of the last one, {last}); take weaker variants (a larger distance), or remesh it"
+            f"variants have none (of the last one, {last}); take weaker variants by a larger --distance, or remesh it"
         )
     others = found[1:]
     return [one.directions for one in found], {

@@ -33,6 +33,18 @@ class Limits(NamedTuple):
 USUAL = Limits(radius_error=0.02, flipped_area=0.01, distortion=20.0)
 
 
+class BadMap(InputError):
+    """No map is within the limits.
+
+    Attributes:
+        limit: the name of the one in `Limits` that is exceeded; empty where none is, and more of it would not help.
+    """
+
+    def __init__(self, message: str = "", limit: str = "") -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
 class GoodMap(NamedTuple):
     """A map within the limits, centred by the mesh's areas.
 
@@ -54,31 +66,33 @@ def find(mesh: Mesh, limits: Limits = USUAL) -> GoodMap:
         mesh: one that passes `surface.check`.
 
     Raises:
-        InputError: no map is within the limits; the message says what is wrong with the conformal one.
+        InputError: no map is within the limits; the message says what is wrong with the conformal one, and a `BadMap`
+            by which limit.
     """
-    problems = list[str]()
+    problems = list[InputError]()
     for weights in ("delaunay", "uniform"):
         try:
             flow = spherical_map.conformal_flow(mesh, weights)
             if not flow.radius_error <= limits.radius_error:
-                raise InputError(
+                raise BadMap(
                     f"its radius is off by {flow.radius_error:.1%} after {flow.steps} "
-                    f"steps, and {limits.radius_error:.1%} is allowed"
+                    f"steps, and {limits.radius_error:.1%} is allowed",
+                    "radius_error",
                 )
             good = settle(mesh, flow.directions, limits)
         except InputError as problem:
-            problems.append(str(problem))
+            problems.append(problem)
             continue
         steps = [step for step in (weights if weights == "uniform" else "", good.repair) if step]
         return good._replace(radius_error=flow.radius_error, repair=", ".join(steps))
-    raise InputError(problems[0])
+    raise problems[0]
 
 
 def settle(mesh: Mesh, directions: Float[np.ndarray, "vertices 3"], limits: Limits) -> GoodMap:
     """A given map, centred by the mesh's areas, and with its folds relaxed if it has any.
 
     Raises:
-        InputError: the map cannot be centred or is not within the limits; the message says why.
+        InputError: the map cannot be centred or, a `BadMap`, is not within the limits; the message says why.
     """
     areas = vertex_areas(mesh)
     centred = spherical_map.centre(directions, areas)[0]
@@ -91,8 +105,7 @@ def settle(mesh: Mesh, directions: Float[np.ndarray, "vertices 3"], limits: Limi
         if _badness(again) >= _badness(found):
             break
         centred, found, repair = other, again, "relaxed"
-    if fault := _fault(found, limits):
-        raise InputError(fault)
+    _check(found, limits)
     return GoodMap(centred, found, None, repair)
 
 
@@ -100,13 +113,15 @@ def _badness(quality: Quality) -> tuple[float, ...]:
     return float(quality.coincident), quality.flipped_area, quality.distortion
 
 
-def _fault(quality: Quality, limits: Limits) -> str | None:
+def _check(quality: Quality, limits: Limits) -> None:
+    """BadMap where a limit is exceeded."""
     if quality.flipped_area > limits.flipped_area:
-        return f"{quality.flipped_area:.1%} of its area is flipped, and {limits.flipped_area:.1%} is allowed"
+        flipped = f"{quality.flipped_area:.1%} of its area is flipped, and {limits.flipped_area:.1%} is allowed"
+        raise BadMap(flipped, "flipped_area")
     if quality.coincident:
-        return f"{quality.coincident} of its vertices fall on others there"
+        raise BadMap(f"{quality.coincident} of its vertices fall on others there")
     if not np.isfinite(quality.distortion):
-        return "some of its faces have no area on the sphere"
+        raise BadMap("some of its faces have no area on the sphere")
     if quality.distortion > limits.distortion:
-        return f"its mean distortion is {quality.distortion:.3g}, and {limits.distortion:.3g} is allowed"
-    return None
+        distorted = f"its mean distortion is {quality.distortion:.3g}, and {limits.distortion:.3g} is allowed"
+        raise BadMap(distorted, "distortion")

@@ -191,7 +191,9 @@ def test_wrong_given_maps_are_refused(tmp_path: Path) -> None:
         prepare_shape(given, TINY)
     folded = np.where(sphere.vertices[:, 2:] > 0, sphere.vertices, sphere.vertices * (1, 1, -0.3))
     write_off(given.spheres[1], Mesh(folded, sphere.faces))
-    with pytest.raises(InputError, match=r"1\.off folds 0\.\d+ of the surface over, more than 0\.\d+ of it"):
+    with pytest.raises(
+        InputError, match=r"1\.off folds 0\.\d+ of the surface over, more than 0\.\d+ of it: .*--flipped-area$"
+    ):
         prepare_shape(given, TINY)
     write_off(given.spheres[1], Mesh(sphere.vertices, sphere.faces[::-1]))
     with pytest.raises(InputError, match="has other faces or vertices"):
@@ -204,8 +206,9 @@ def test_wrong_given_maps_are_refused(tmp_path: Path) -> None:
 
 def test_bad_maps_are_refused(tmp_path: Path) -> None:
     given = source(tmp_path, bumpy())
-    with pytest.raises(InputError, match="has no good map to the sphere: its radius is off by"):
+    with pytest.raises(InputError, match="has no good map to the sphere: its radius is off by") as error:
         prepare_shape(given, replace(TINY, tolerance=1e-9))
+    assert str(error.value).endswith("; remesh it, shorten what is long and thin, or allow more by --tolerance")
     with pytest.raises(InputError, match="162 eigenpairs cannot be taken from 162 vertices"):
         prepare_shape(given, replace(TINY, eigenpairs=162))
 
@@ -248,9 +251,12 @@ def test_what_is_flipped_or_distorted_too_much_is_refused(tmp_path: Path, monkey
 
     monkeypatch.setattr(spherical_map, "conformal_flow", folded)
     given = source(tmp_path, bumpy())
-    with pytest.raises(InputError, match=r"^bump/one has no good map .* of its area is flipped, and 1.0% is allowed"):
+    with pytest.raises(
+        InputError,
+        match=r"^bump/one has no good map .* of its area is flipped, and 1.0% is allowed; .* --flipped-area$",
+    ):
         prepare_shape(given, TINY)
-    with pytest.raises(InputError, match=r"mean distortion is .*, and 1\.1 is allowed; remesh it"):
+    with pytest.raises(InputError, match=r"mean distortion is .*, and 1\.1 is allowed; remesh it, .* --distortion$"):
         prepare_shape(given, replace(TINY, flipped_area=1.0, distortion=1.1))
     _, facts, surface = prepare_shape(given, replace(TINY, flipped_area=1.0, distortion=1e6))
     assert facts["flipped"] > 0 and 0.01 < facts["flipped_area"] < 0.5 and surface.directions.dtype == np.float64

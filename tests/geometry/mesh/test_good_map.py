@@ -1,5 +1,7 @@
 """Maps of shapes that a conformal flow folds: repaired, or refused with the reason."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -56,22 +58,23 @@ def test_the_end_of_a_thin_limb_is_unfolded():
 
 
 @pytest.mark.parametrize(
-    ("fold", "limits", "message"),
+    ("fold", "limits", "message", "limit"),
     [
-        (lambda d: d.__setitem__(0, -d[0]), LIMITS, "of its area is flipped, and 1.0% is allowed"),
-        (lambda d: d.__setitem__(0, d[5]), LIMITS._replace(flipped_area=1.0), "1 of its vertices fall on others there"),
-        (lambda d: None, LIMITS._replace(distortion=1.0), r"mean distortion is 1.*, and 1 is allowed"),
+        (lambda d: d.__setitem__(0, -d[0]), LIMITS, "of its area is flipped, and 1.0% is allowed", "flipped_area"),
+        (lambda d: d.__setitem__(0, d[5]), LIMITS._replace(flipped_area=1.0), "1 of its vertices fall on others", ""),
+        (lambda d: None, LIMITS._replace(distortion=1.0), r"mean distortion is 1.*, and 1 is allowed", "distortion"),
     ],
     ids=["flipped", "coincident", "distorted"],
 )
-def test_what_cannot_be_repaired_is_refused(monkeypatch, fold, limits, message):
+def test_what_cannot_be_repaired_is_refused(monkeypatch, fold, limits, message, limit):
     monkeypatch.setattr(good_map, "relaxed", lambda mesh, directions: directions)
     sphere = icosphere(1)
     directions = sphere.vertices * [1, 1, 0.8]
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     fold(directions)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(good_map.BadMap, match=message) as error:
         good_map.settle(sphere, directions, limits)
+    assert error.value.limit == pickle.loads(pickle.dumps(error.value)).limit == limit  # between processes, too
 
 
 def test_a_radius_that_is_off_is_refused():
