@@ -80,8 +80,13 @@ OBSERVED = (
 
 def check_run(path: Path) -> None:
     """Refuse a path where nothing is, before what takes seconds to import."""
-    if not path.exists():
-        raise ValueError(f"{path} is not a run folder: there is no such folder")
+    if path.exists():
+        return
+    from niso.hub import bundled
+
+    if str(path) in bundled.names():
+        raise ValueError(f"{path} is a model that comes with niso, not a run: `niso models {path}` says what it can do")
+    raise ValueError(f"{path} is not a run folder: there is no such folder")
 
 
 def check_model(name: str) -> None:

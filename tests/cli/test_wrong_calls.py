@@ -13,6 +13,10 @@ WRONG = {
     "help nonsense": "unknown command 'nonsense'",
     "nonsense --help": "unknown command 'nonsense'",
     "report nowhere": "nowhere is not a run folder: there is no such folder",
+    **{
+        f"{command} digits": "digits is a model that comes with niso, not a run: `niso models digits` says what it can"
+        for command in ("evaluate", "record", "report", "resume")
+    },
     "report RUN/weights.safetensors": "is a file of the run RUN: give that folder",
     "report RUN/config.yaml": "is a file of the run RUN: give that folder",
     "report binary": "cannot read record binary, which must be JSON (it is not text): give a run folder",
