@@ -15,11 +15,11 @@ class NisoError(Exception):
     """A problem that the user can mend. The message is one line: what is wrong and what to do."""
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(_one_line(message))
+        super().__init__(one_line(message))
 
 
-def _one_line(message: str) -> str:
-    """A message without line breaks, other control characters, and the middle of what is too long."""
+def one_line(message: str) -> str:
+    """A message, or a name, without line breaks, other control characters, and the middle of what is too long."""
     line = " ".join(part.strip() for part in message.splitlines())
     line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
     return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 3 :]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -10,7 +11,7 @@ from tyro.conf import Positional, arg
 
 from niso.cli.options import OBSERVED, Command, ModelName, check_observed, check_pictures
 from niso.config import require
-from niso.errors import InputError, counted
+from niso.errors import InputError, counted, one_line
 from niso.files.paths import check_place
 
 if TYPE_CHECKING:
@@ -88,9 +89,9 @@ class Options(Command):
 def _print(queries: Observed, gallery: Observed, found: Matches) -> None:
     """The first queries and what is nearest to each, with its similarity."""
     for query, (rows, similarity) in enumerate(zip(found.rows[:PRINTED, :MATCHES], found.similarity, strict=False)):
-        of = [gallery.names[row] if gallery.names else row for row in rows]
+        of = [one_line(gallery.names[row]) if gallery.names else row for row in rows]
         print(
-            f"{queries.names[query] if queries.names else query}:",
+            f"{one_line(queries.names[query]) if queries.names else query}:",
             ", ".join(f"{name} ({value:.3f})" for name, value in zip(of, similarity[:MATCHES], strict=True)),
         )
     if len(found.rows) > PRINTED:
@@ -109,5 +110,9 @@ def _draw(queries: Observed, gallery: Observed, found: Matches, path: Path) -> N
     for query, rows in enumerate(found.rows[:DRAWN, :ACROSS]):
         pictures = np.concatenate([queries.values[query : query + 1], gallery.values[rows]]).transpose(0, 2, 3, 1)
         colours = np.broadcast_to(pictures, (*pictures.shape[:3], 3)) / np.float32(255)
-        lines.append((queries.names[query], colours))
-    write_atomically(path, as_png(image_rows(lines)))
+        lines.append((one_line(queries.names[query]), colours))
+    with warnings.catch_warnings():
+        # names of files may be in scripts that matplotlib's font lacks: a box stands for each letter
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        content = as_png(image_rows(lines))
+    write_atomically(path, content)

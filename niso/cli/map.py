@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 from tyro.conf import Positional, arg
 
 from niso.cli.options import OBSERVED, Command, ModelName, check_observed, check_pictures
-from niso.errors import InputError, counted
+from niso.errors import InputError, counted, one_line
 from niso.files.paths import check_place
 
 
@@ -92,4 +92,4 @@ class Options(Command):
         print(f"{counted(len(tau), 'map')} of {size} in {self.out}; ‖τa − b‖² / ‖b‖² is {error.mean():.3g}")
         if pictures:
             write_pictures(pictures, arrays["applied"])
-            print(*pictures, sep="\n")
+            print(*(one_line(str(picture)) for picture in pictures), sep="\n")

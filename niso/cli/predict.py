@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from tyro.conf import Positional, arg
 
 from niso.cli.options import OBSERVED, Command, ModelName, check_observed
-from niso.errors import InputError, counted, some_of
+from niso.errors import InputError, counted, one_line, some_of
 from niso.files.paths import check_place
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Options(Command):
 def _print(observed: Observed, predicted: np.ndarray, probabilities: np.ndarray) -> None:
     """The classes of the first observations."""
     for row, (label, most) in enumerate(zip(predicted[:PRINTED], probabilities.max(1), strict=False)):
-        print(f"{observed.names[row] if observed.names else row}: {label} ({most:.3f})")
+        print(f"{one_line(observed.names[row]) if observed.names else row}: {one_line(str(label))} ({most:.3f})")
     if len(predicted) > PRINTED:
         print(f"… and {len(predicted) - PRINTED:,} more")
 

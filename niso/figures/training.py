@@ -56,7 +56,8 @@ def image_rows(
         axes.set(xlim=(0, count * (1 + _GAP) - _GAP), ylim=(high, 0), anchor="W")
         if values.ndim == 3:
             add_bar(image, axes, shrink=0.85, pad=0.01, aspect=12, panchor="W")
-        axes.text(-0.08 / count, 0.5, wrapped(title, 20), transform=axes.transAxes, ha="right", va="center")
+        words = {"transform": axes.transAxes, "ha": "right", "va": "center", "parse_math": False}  # a name may hold $
+        axes.text(-0.08 / count, 0.5, wrapped(title, 20), **words)
     return figure
 
 

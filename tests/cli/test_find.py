@@ -1,8 +1,10 @@
 """`niso find`: pictures and arrays that are found by others."""
 
 import shutil
+import sys
 
 import numpy as np
+import pytest
 
 import niso as library
 
@@ -24,6 +26,22 @@ def test_pictures_are_found_by_themselves(niso, model_folder, model_pictures, tm
         assert written["names"].tolist() == ["b.png", "c.png"]
         assert written["gallery_names"].tolist() == ["a.png", "more/b.png", "more/c.png"]
     assert (tmp_path / "found.png").stat().st_size > 1000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file names there hold no line breaks")
+def test_names_of_any_letters_are_a_line_each_and_drawn(niso, model_folder, model_pictures, tmp_path, drawn):
+    (tmp_path / "all").mkdir()
+    for name in (
+        "two\nlines.png",
+        "数字.png",
+        "a$^$b.png",
+    ):  # of which the font lacks some, and some look like formulas
+        shutil.copy(model_pictures / "a.png", tmp_path / "all" / name)
+    done = niso("find", model_folder, tmp_path / "all", tmp_path / "all", "-o", tmp_path / "f.npz")
+    assert done.status == 0 and done.err == "" and len(done.out.splitlines()) == 5
+    assert "\ntwo lines.png: " in done.out and "数字.png (1.000)" in done.out
+    with np.load(tmp_path / "f.npz") as written:
+        assert "two\nlines.png" in written["names"]
 
 
 def test_of_a_file_of_pairs_those_transformed_are_looked_for(niso, finished, tmp_path):

@@ -1,6 +1,7 @@
 """`niso map`: the map between observations, and others transformed by it."""
 
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -41,6 +42,16 @@ def test_pictures_that_differ_in_their_extension_alone_are_all_written(niso, mod
     one = model_pictures / "a.png"
     assert niso("map", model_folder, one, one, "--apply", folder, "-o", tmp_path / "m.npz").status == 0
     assert sorted(path.name for path in tmp_path.glob("*.png")) == ["m-0-x.png", "m-1-x.png"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file names there hold no line breaks")
+def test_a_name_with_a_line_break_is_one_line(niso, model_folder, model_pictures, tmp_path):
+    (tmp_path / "in").mkdir()
+    shutil.copy(model_pictures / "a.png", tmp_path / "in" / "two\nlines.png")
+    one = model_pictures / "a.png"
+    done = niso("map", model_folder, one, one, "--apply", tmp_path / "in", "-o", tmp_path / "m.npz")
+    assert done.status == 0 and done.out.splitlines()[1:] == [f"{tmp_path}/m-two lines.png"]
+    assert (tmp_path / "m-two\nlines.png").is_file()
 
 
 def test_a_map_for_each_pair_of_arrays(niso, model_folder, tmp_path):

@@ -1,5 +1,8 @@
 """`niso predict`: classes of pictures and arrays, in an .npz file."""
 
+import shutil
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -45,6 +48,14 @@ def test_pictures_are_classified(niso, model, pictures, tmp_path):
     assert right > 0.8
     assert done.out.startswith("bright/00.png: bright (") and "… and 4 more\n" in done.out
     assert f"{right:.1%} are of the class that DATA gives\n24 observations in {out}" in done.out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file names there hold no line breaks")
+def test_a_name_with_a_line_break_is_one_line(niso, model, model_pictures, tmp_path):
+    (tmp_path / "in").mkdir()
+    shutil.copy(model_pictures / "a.png", tmp_path / "in" / "two\nlines.png")
+    done = niso("predict", model, tmp_path / "in", "-o", tmp_path / "p.npz")
+    assert done.status == 0 and done.out.startswith("two lines.png: ") and len(done.out.splitlines()) == 2
 
 
 def test_arrays_without_labels_are_classified(niso, model, tmp_path):

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -49,6 +50,13 @@ def test_refused_shapes_are_listed_and_the_status_says_so(niso, given: Path, tmp
     assert out.startswith(f"2 shapes prepared in {tmp_path / 'out'}, 1 refused\n")
     assert "refused egg/b: " in err and "b.off is truncated" in err and "Traceback" not in err
     assert open_shapes(tmp_path / "out").names == ["egg/a", "pea/a"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file names there hold no line breaks")
+def test_a_refused_shape_is_one_line_whatever_its_name(niso, given: Path, tmp_path: Path) -> None:
+    (given / "egg/b.off").rename(given / "egg/two\nlines.off").write_text("OFF\n3 1 0\n")
+    status, _, err = niso("data", "prepare", "shapes", given, tmp_path / "out", *TINY)
+    assert status == 3 and re.search(r"^refused egg/two lines: .* is truncated", err, re.M)
 
 
 def test_a_table_of_labels(niso, given: Path, tmp_path: Path) -> None:

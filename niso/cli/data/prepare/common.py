@@ -15,7 +15,7 @@ from niso.cli.options import PARTLY, Command
 from niso.config import require
 from niso.data.prepared import AGAIN, REFUSED, Outcome, Report
 from niso.data.workers import cores
-from niso.errors import Interrupted, counted
+from niso.errors import Interrupted, counted, one_line
 from niso.files.paths import check_place
 from niso.training.progress import Bar
 
@@ -59,7 +59,7 @@ class Preparing(Command):
             nonlocal done, refused
             done, refused = done + 1, refused + (problem is not None)
             if describe and problem is None:
-                bar.progress.console.print(describe(name), highlight=False, markup=False, soft_wrap=True)
+                bar.progress.console.print(one_line(describe(name)), highlight=False, markup=False, soft_wrap=True)
             bar.show(done, {"refused": float(refused)})
 
         try:
@@ -67,8 +67,8 @@ class Preparing(Command):
                 outcome = work(report)
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; {AGAIN}", signal.SIGINT) from None
-        notes = [f"{name}: {note}" for name, note in outcome.notes.items()]
-        refusals = [f"refused {name}: {problem}" for name, problem in outcome.refused.items()]
+        notes = [f"{one_line(name)}: {note}" for name, note in outcome.notes.items()]
+        refusals = [f"refused {one_line(name)}: {problem}" for name, problem in outcome.refused.items()]
         for line in [*shortened(notes, f" lack frames, see {self.out / REFUSED}"), *refusals]:
             print(line, file=sys.stderr)
         kept = f", {outcome.kept} were there" if outcome.kept else ""
