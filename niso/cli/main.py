@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from threading import current_thread, main_thread
@@ -88,7 +88,7 @@ def _status(arguments: list[str]) -> int:
     """The exit status of a call, of which a line says what went wrong, if anything did."""
     try:
         with warnings.catch_warnings(), _last_words():
-            warnings.showwarning = _warn
+            warnings.showwarning = _warner()
             # torch's compiler advises to round products of float32 matrices, as niso does not
             warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
             return _dispatch(arguments)
@@ -160,9 +160,18 @@ def _refusal(error: OSError, arguments: Sequence[str]) -> str:
     return f"{problem}{f' ({places[-1]})' if places else ''}: {remedy(error)}{again}"
 
 
-def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    """A warning in one line, without the place in the program."""
-    print(f"niso: warning: {' '.join(str(message).split())}", file=sys.stderr)
+def _warner() -> Callable[..., None]:
+    """What prints a warning in one line, without the place in the program, and each text once: `warnings` itself
+    forgets what was said as soon as a library changes its filters for a while."""
+    said = set[str]()
+
+    def warn(message: Warning | str, *_: object, **__: object) -> None:
+        line = " ".join(str(message).split())
+        if line not in said:
+            said.add(line)
+            print(f"niso: warning: {line}", file=sys.stderr)
+
+    return warn
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import niso
+from niso.data.digits.mnist import embedded, pad
 from niso.errors import CheckpointError, InputError
 from niso.experiments import EXPERIMENTS
 from niso.training import checkpoint
@@ -146,7 +147,9 @@ def test_networks_in_half_precision(finished_once, tmp_path):
 
 def test_observations_in_other_units_are_refused(fitted, finished_once):
     model, x = fitted
-    model.encode(1.4 * x), model.encode(0 * x)
+    model.encode(1.4 * x)
+    with pytest.warns(UserWarning, match="every observation is the same number all over"):
+        model.encode(0 * x)
     for wrong in (255 * x, x + 20, (100 * x).astype(np.int16)):
         with pytest.raises(ValueError, match=r"observations lie between .* those trained on between -.*the same units"):
             model.encode(wrong)
@@ -155,12 +158,52 @@ def test_observations_in_other_units_are_refused(fitted, finished_once):
     with pytest.warns(UserWarning, match=r"and those trained on between -.*: are they in the same units\?"):
         model.encode(x / 1000)
     images = niso.load(finished_once("homnist"))
+    assert images.units.mean == pytest.approx([pad(embedded().train_images).double().mean().item()], rel=0.02)
     black = np.zeros((1, 1, 24, 24))
     for right in (black, black + 1 / 3 + 2, (black + 1).astype(np.uint8)):  # pixels may be dark
         images.encode(right)
     for wrong in (black + 0.5, black - 1, black + 1000):
         with pytest.raises(ValueError, match="trained on between 0 and 255: bring them to the same units"):
             images.encode(wrong)
+
+
+@pytest.mark.parametrize("given", [np.asarray, torch.from_numpy])
+def test_negatives_and_blank_observations_are_named(given, recwarn):
+    model = niso.load("digits")
+    x = embedded_digits(9)
+    model.encode(given(x)), model.encode(given(255 - x[:7])), model.encode(given(0 * x[:7]))
+    assert not recwarn
+    words = r"look like negatives of those trained on \(their mean is 2\d\d, and there 16\.4\): .* give 255 − x"
+    with pytest.warns(UserWarning, match=words):
+        model.encode(given(255 - x))
+    with pytest.warns(UserWarning, match="every observation is the same number all over"):
+        model.encode(given(0 * x + np.arange(9, dtype=np.uint8)[:, None, None, None]))
+
+
+def embedded_digits(count):
+    """Digits of scikit-learn as MNIST has them: 28×28 pixels, padded to 40×40, white on black."""
+    small = embedded().test_images[:count, None].float()
+    large = nn.functional.interpolate(small, (28, 28), mode="bilinear").round().byte()
+    return nn.functional.pad(large, (6, 6, 6, 6)).numpy()
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_negatives_are_told_by_the_means_of_channels(signed, tmp_path):
+    """Of channels with several ranges, too, and only where the data are far from their negatives."""
+    random = np.random.default_rng(0)
+    x = random.random((40, 2, 8, 8)).astype(np.float32)
+    x = (x - 0.5 if signed else x**4) * np.array([1, 1000], np.float32)[:, None, None]
+    few = {"steps": 3, "rank": 4, "batch_size": 4, "evaluation_pairs": 8, "progress": False}
+    niso.fit(x, transform="rotation", latent_channels=4, speed="exact", **few).save(tmp_path / "model")
+    model = niso.load(tmp_path / "model")
+    np.testing.assert_allclose(model.units.mean, x.mean((0, 2, 3)), rtol=0.1, atol=20)
+    model.encode(x)
+    negative = x.max((0, 2, 3), keepdims=True) - x
+    if signed:
+        model.encode(-x)
+    else:
+        with pytest.warns(UserWarning, match="look like negatives .*: if they are, invert them"):
+            model.encode(negative)
 
 
 @pytest.mark.parametrize("kind", ["points", "images"])
@@ -250,6 +293,8 @@ def test_weights_that_are_none_are_refused(fitted, tmp_path, change, message):
         {"range": [float("nan"), 1.0]},
         {"ranges": [[0.0], [1.0]]},
         {"ranges": [[0.0, 2.0], [1.0, 1.0]]},
+        {"mean": [float("nan"), 0.0]},
+        {"mean": [0.0]},
         {"clip": -1.0},
         {"clip": "all"},
     ],

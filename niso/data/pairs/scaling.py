@@ -165,6 +165,12 @@ def ranges_of(table: Table, scaling: Scaling) -> tuple[list[float], list[float]]
     return np.atleast_1d(lowest).astype(float).tolist(), np.atleast_1d(highest).astype(float).tolist()
 
 
+def means_of(table: Table, rows: np.ndarray) -> list[float]:
+    """Means of the channels of x, by which negatives are told from what is trained on: of rows to train on."""
+    chosen = _sample(table.views["x"], rows, ROWS)
+    return chosen.mean(all_but_channels(chosen.ndim, table.channels_first)).tolist()
+
+
 def all_but_channels(ndim: int, channels_first: bool) -> tuple[int, ...]:
     """Axes of observations (n, C, …) or (n, …, C) that are not that of channels."""
     return (0, *range(2, ndim)) if channels_first else tuple(range(ndim - 1))

@@ -31,6 +31,12 @@ EXTREME = 1e15
 """Of larger scaled values, and of those below its inverse, single precision does not hold sums of squares."""
 PIXELS = (0.0, 255.0)
 """A range in which floats −1 … 1 are taken for pixels in other units."""
+SEVERAL = 8
+"""Observations from which on their mean, and that all are blank, says something."""
+LOPSIDED = 0.25
+"""Distance of the mean of the data from that of its negatives, as a share of the range, from which on they differ."""
+NEGATIVE = 1 / 3
+"""Ratio of the distances of a mean to that of negatives, and to that of the data, below which it is of negatives."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,7 @@ class Units:
         clip: scaled values are clipped to ± this; None where they are not.
         range: smallest and largest value of the data; None where that is not known, or units change nothing.
         ranges: the same of each channel; empty where channels have one unit, or that is not known.
+        mean: of each channel of the data; empty where that is not known, as of runs of before.
     """
 
     scaling: Scaling
@@ -52,6 +59,7 @@ class Units:
     clip: float | None = None
     range: tuple[float, float] | None = None
     ranges: tuple[tuple[float, float], ...] = ()
+    mean: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, data: Mapping[str, Any], hidden: bool) -> Units:
@@ -77,7 +85,10 @@ class Units:
         ranges = _bounds(list(zip(*data["ranges"], strict=True))) if "ranges" in data else ()
         if ranges and len(ranges) != len(scale):
             raise ValueError(f"its observations have {len(scale)} scales and {len(ranges)} ranges")
-        return cls(Scaling(offset, scale), channels_first, hidden, clip, whole[0] if whole else None, ranges)
+        mean = tuple(float(value) for value in data.get("mean", ()))
+        if len(mean) not in (0, channels) or not all(map(math.isfinite, mean)):
+            raise ValueError(f"its observations have {channels} channels of means {mean}")
+        return cls(Scaling(offset, scale), channels_first, hidden, clip, whole[0] if whole else None, ranges, mean)
 
     @property
     def bytes(self) -> bool:
@@ -97,7 +108,8 @@ class Units:
         """Check that observations are in these units, and given in a type that holds how they vary.
 
         Values may lie outside of the range by half of its width, and so may the mean of a channel. Where no range is
-        known, values may not be `EXTREME`. A warning names values that fill hardly any of the range.
+        known, values may not be `EXTREME`. A warning names values that fill hardly any of the range, negatives, and
+        blank observations.
 
         Args:
             observed: with an axis of channels.
@@ -115,6 +127,8 @@ class Units:
         self._check_range(float(seen.min()), float(seen.max()), rounding > 0)
         if self.ranges:
             self._check_channels(_means(observed, all_but_channels(observed.ndim, self.channels_first)))
+        if len(observed) >= SEVERAL and self.range is not None and self.range[0] < self.range[1]:
+            self._look_at(observed)
         if rounded_away(self.scaling, rounding) > 1:
             kind = str(given.dtype).removeprefix("torch.")
             raise ValueError(f"{kind} does not hold how the observations vary: give float64, as those trained on")
@@ -153,6 +167,30 @@ class Units:
                     f"{least:g} and {most:g} there: bring it to the same units"
                 )
 
+    def _look_at(self, observed: np.ndarray | Tensor) -> None:
+        """Warn of observations that are blank, or the negatives of those trained on: black on white, not white on
+        black."""
+        if _blank(observed, self.channels_first):
+            warnings.warn("every observation is the same number all over: is this what is to be given?", stacklevel=3)
+            return
+        ranges = np.array(self.ranges if len(self.ranges) == len(self.mean) else [self.range] * len(self.mean))
+        varying = ranges[:, 0] < ranges[:, 1] if self.mean else np.zeros(0, bool)
+        if not varying.any():
+            return
+        low, high = ranges[varying].T
+        means = _means(observed, all_but_channels(observed.ndim, self.channels_first), self.hidden)
+        given, trained = np.array(means)[varying], np.array(self.mean)[varying]
+        mirrored = low + high - trained
+        pairs = (mirrored, trained), (given, mirrored), (given, trained)
+        apart, near, far = (float(np.mean(abs(one - other) / (high - low))) for one, other in pairs)
+        if apart >= LOPSIDED and near < NEGATIVE * far:
+            inverted = "invert them" if self.ranges else f"give {low[0] + high[0]:g} − x"
+            warnings.warn(
+                f"observations look like negatives of those trained on (their mean is {given.mean():.3g}, and there "
+                f"{trained.mean():.3g}): if they are, {inverted}",
+                stacklevel=3,
+            )
+
 
 def _rounding(values: np.ndarray | Tensor) -> float:
     """The relative rounding of a type of floating-point numbers; 0 of whole numbers."""
@@ -161,11 +199,26 @@ def _rounding(values: np.ndarray | Tensor) -> float:
     return float(np.finfo(values.dtype).eps) if values.dtype.kind == "f" else 0.0
 
 
-def _means(values: np.ndarray | Tensor, axes: tuple[int, ...]) -> list[float]:
-    """Over these axes, in double precision."""
+def _means(values: np.ndarray | Tensor, axes: tuple[int, ...], hidden: bool = False) -> list[float]:
+    """Over these axes, in double precision; of what is seen where NaN are hidden."""
     if isinstance(values, Tensor):
-        return values.mean(axes, dtype=torch.float64).tolist()
-    return values.mean(axes, dtype=np.float64).tolist()
+        mean = torch.nanmean if hidden and values.is_floating_point() else torch.mean
+        return mean(values, axes, dtype=torch.float64).tolist()
+    return np.asarray((np.nanmean if hidden else np.mean)(values, axes, dtype=np.float64)).tolist()
+
+
+def _blank(values: np.ndarray | Tensor, channels_first: bool) -> bool:
+    """Whether each channel of every observation is one number at all of its points, which are several."""
+    points = tuple(range(2, values.ndim)) if channels_first else tuple(range(1, values.ndim - 1))
+    if math.prod(values.shape[axis] for axis in points) < 2:
+        return False
+
+    def flat(part: np.ndarray | Tensor) -> bool:
+        if isinstance(part, Tensor):
+            return bool((part.amax(points) == part.amin(points)).all())
+        return bool((part.max(points) == part.min(points)).all())
+
+    return flat(values[:1]) and flat(values)
 
 
 def _bounds(pairs: Sequence[Sequence[Any]]) -> tuple[tuple[float, float], ...]:

@@ -181,7 +181,7 @@ class Homnist(Experiment):
     def facts(self) -> dict[str, Any]:
         side, classes = self.split.train.side, list(range(self.classes))
         data = {"name": self.config.digits, "kind": "images", "shape": [1, side, side], "classes": classes}
-        return {"data": {**data, **PIXELS}, "content": self.content}
+        return {"data": {**data, **PIXELS, "mean": [self.split.train.mean]}, "content": self.content}
 
     @classmethod
     def rebuild(

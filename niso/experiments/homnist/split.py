@@ -28,6 +28,11 @@ class Part(NamedTuple):
         """Height and width of the images."""
         return self.images.shape[-1]
 
+    @property
+    def mean(self) -> float:
+        """Of all pixels, by which black digits on white are told from white ones on black."""
+        return int(self.images.sum(dtype=torch.int64)) / self.images.numel()
+
     def at(self, index: Tensor) -> Part:
         """Some of them."""
         return Part(self.images[index], self.labels[index])

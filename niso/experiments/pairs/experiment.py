@@ -24,6 +24,7 @@ from niso.data.pairs.pictures import PictureReader, shipped_photographs
 from niso.data.pairs.reader import Reader
 from niso.data.pairs.sampling.choose import pair_data
 from niso.data.pairs.sampling.data import BATCH, PairData, Part
+from niso.data.pairs.scaling import means_of
 from niso.data.pairs.split import content
 from niso.data.pairs.table import Kind, Table
 from niso.data.pairs.variation import Variation
@@ -294,6 +295,7 @@ class Pairs(Experiment):
                 "scaling": {name: list(values) for name, values in data.scaling._asdict().items()},
                 "range": [min(data.ranges[0]), max(data.ranges[1])],
                 **({"ranges": list(data.ranges)} if len(data.ranges[0]) > 1 else {}),
+                "mean": means_of(table, data.rows["train"].numpy()),
                 **{key: sketch(values) for key, values in geometry.items()},
                 **({"own_networks": True} if self.config.architecture == "own" else {}),
                 **{f"{part}_observations": data.count(part) for part in data.rows},
