@@ -223,3 +223,7 @@ def _help(group: str) -> str:
     calls = {f"{name} {takes}": does for name, (takes, does) in COMMANDS.items() if name.startswith(group)}
     lines = "\n".join(f"  {call:<{max(map(len, calls))}}  {does}" for call, does in calls.items())
     return HELP.format(group=group, about=ABOUT[group], commands=lines, experiments=", ".join(EXPERIMENTS))
+
+
+if __name__ == "__main__":
+    main()

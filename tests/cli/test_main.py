@@ -57,6 +57,11 @@ def test_what_a_terminal_cannot_show_is_written_as_an_escape(monkeypatch):
     assert shown.returncode == 0 and "usage: niso COMMAND \\u2026" in shown.stdout and not shown.stderr
 
 
+def test_the_module_itself_is_the_command():
+    shown = subprocess.run([sys.executable, "-m", "niso.cli.main", "nonsense"], capture_output=True, text=True)
+    assert shown.returncode == 2 and "unknown command 'nonsense'" in shown.stderr
+
+
 def test_help_of_all_commands_needs_no_torch():
     program = (
         "import sys\nfrom niso.cli.main import main\n"
