@@ -15,7 +15,12 @@ from niso.config import require
 from niso.data.shapes.family import write_family
 from niso.errors import InputError, Interrupted, counted
 from niso.files.paths import check_place, no_folder
+from niso.messages import say
 from niso.training.progress import Bar
+
+FEWEST = 700
+"""Vertices below which `niso data prepare shapes` refuses some shapes of the program's own classes, as tried: with so
+few, maps of long limbs are off by more than its --tolerance."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,8 @@ class Options(Command):
     seed: int = 0
     """Seed of everything random."""
     vertices: int = 2000
-    """Approximate number of vertices of each mesh; deformed meshes keep theirs."""
+    """Approximate number of vertices of each mesh; deformed meshes keep theirs. With fewer than 700 `niso data prepare
+    shapes` refuses some of these shapes, unless its --tolerance is larger."""
     strength: float | None = None
     """Root mean square of the deformations' strain; by default 0.15 for the program's own classes, 0.4 for others."""
 
@@ -68,3 +74,6 @@ class Options(Command):
             except KeyboardInterrupt:
                 raise Interrupted("interrupted; the same command makes them anew", signal.SIGINT) from None
         print(f"{counted(count, 'shape')} in {self.out}")
+        if self.originals is None and self.vertices < FEWEST:
+            remedy = f"ask for {FEWEST} or more, or prepare them with a larger --tolerance"
+            say(f"! of fewer than {FEWEST} vertices `niso data prepare shapes` refuses some of these shapes → {remedy}")

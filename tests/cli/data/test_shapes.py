@@ -79,6 +79,12 @@ def test_embedded_classes(niso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(shape_family, "PLANS", {"dumbbell": shape_family.PLANS["dumbbell"]})
     status, out, err = niso("data", "shapes", tmp_path / "made", "--per-class", "1", "--vertices", "300")
     assert (status, out) == (0, f"1 shape in {tmp_path / 'made'}\n") and "make 1/1" in err
+    assert (
+        err.endswith("prepare them with a larger --tolerance\n") and "\n! of fewer than 700 vertices `niso data" in err
+    )
+    assert "With fewer than 700" in " ".join(niso("data", "shapes", "--help").out.split())
+    err = niso("data", "shapes", tmp_path / "more", "--per-class", "1", "--vertices", "700").err
+    assert "fewer than" not in err
     assert (tmp_path / "made/dumbbell/dumbbell_000.off").read_text().startswith("OFF\n300 596 0\n")
 
 
