@@ -76,6 +76,7 @@ def test_wrong_calls(refused, model, model_folder, model_pictures, tmp_path):
 
 def test_labels_may_be_whole_floats_or_missing(niso, tmp_path):
     x = np.repeat(np.array([20, 220], np.uint8), 15)[:, None, None, None] + np.zeros((30, 3, 8, 8), np.uint8)
+    x[:, :, ::2] += 5
     label = np.repeat([0.0, 1.0], 15)
     few = {"steps": 3, "rank": 4, "batch_size": 4, "latent_channels": 4, "evaluation_pairs": 8, "progress": False}
     fitted = library.fit(

@@ -127,11 +127,11 @@ class Units:
         self._check_range(float(seen.min()), float(seen.max()), rounding > 0)
         if self.ranges:
             self._check_channels(_means(observed, all_but_channels(observed.ndim, self.channels_first)))
-        if len(observed) >= SEVERAL and self.range is not None and self.range[0] < self.range[1]:
-            self._look_at(observed)
         if rounded_away(self.scaling, rounding) > 1:
             kind = str(given.dtype).removeprefix("torch.")
             raise ValueError(f"{kind} does not hold how the observations vary: give float64, as those trained on")
+        if len(observed) >= SEVERAL and self.range is not None and self.range[0] < self.range[1]:
+            self._look_at(observed)
 
     def _check_range(self, low: float, high: float, floats: bool) -> None:
         if not (math.isfinite(low) and math.isfinite(high)):
