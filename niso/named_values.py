@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import cache
 from inspect import isclass
 from math import isfinite
 from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_type_hints
@@ -88,9 +89,7 @@ def changed(what: str, instance: T, values: Mapping[str, Any]) -> T:
         if name not in known:
             problem = f"has no setting {name!r}{nearest(name, known)}" if known else "has no settings of its own"
             raise InputError(f"{what} {problem}")
-    hints = get_type_hints(kind)
-    typed = dataclasses.make_dataclass("Values", [(name, hints[name]) for name in values])
-    given = vars(parse(typed, dict(values), what))
+    given = vars(parse(_typed(kind, tuple(values)), dict(values), what))
     for name, value in given.items():
         if isinstance(value, float) and not isfinite(value):
             raise InputError(f"{what}: {name} must be finite, got {value}")
@@ -98,6 +97,13 @@ def changed(what: str, instance: T, values: Mapping[str, Any]) -> T:
         return cast(T, dataclasses.replace(cast(Any, instance), **given))
     except (TypeError, ValueError) as error:
         raise InputError(f"{what}: {error}") from error
+
+
+@cache  # what parses a class is made once for it, and settings may be asked for in each step
+def _typed(kind: Any, names: tuple[str, ...]) -> type[Any]:
+    """A dataclass of some fields of another one, by their types alone."""
+    hints = get_type_hints(kind)
+    return dataclasses.make_dataclass("Values", [(name, hints[name]) for name in names])
 
 
 def mistake(kind: Any) -> str:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from niso.config import _adapter
 from niso.errors import InputError
 from niso.named_values import FROM_DATA, changed, from_words, mistake, settable
 
@@ -85,6 +86,15 @@ def test_values_that_do_not_fit_are_refused_in_one_line(values, message):
     with pytest.raises(InputError, match=message) as caught:
         changed("waves", Waves(), values)
     assert "\n" not in str(caught.value)
+
+
+def test_settings_may_be_asked_for_in_each_step():
+    """Nothing is built anew, or kept, for each call."""
+    changed("waves", Waves(), {"count": 5})
+    before = _adapter.cache_info().currsize
+    for count in range(1, 20):
+        assert changed("waves", Waves(), {"count": count}).count == count
+    assert _adapter.cache_info().currsize == before
 
 
 @pytest.mark.parametrize("instance", [None, object()])

@@ -29,8 +29,8 @@ def try_method(method: Method, objective: nn.Module, views: Sequence[Tensor]) ->
         views: the batch of a step, ψ and Tψ first.
 
     Raises:
-        InputError: the objective, `encode`, `solve` or `decode` fails, or gives something of another form or what is
-            not finite.
+        InputError: `encode`, `solve` or `decode` fails, or gives something of another form or what is not finite; or
+            the objective gives no terms of a loss. What else goes wrong in it keeps its place in the program.
     """
     name, modes = type(method).__name__, [(module, module.training) for module in (method.model, objective)]
     x, tx = (view[:TRIED] for view in views[:2])
