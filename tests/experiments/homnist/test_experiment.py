@@ -551,7 +551,6 @@ def test_what_is_known_of_an_experiment():
     assert known("of another version").published == ()
 
 
-@pytest.mark.usefixtures("drawn")
 def test_a_run_is_not_evaluated_on_other_digits(niso, refused, tmp_path, monkeypatch):
     """Nor on those that it was trained on: content decides, and neither the name nor the folder."""
 
