@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
 import torch
 from jaxtyping import Float
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from niso.checks import check_choice
 from niso.config import require
 from niso.networks.images import ImageConfig
+from niso.networks.levels import levels
 from niso.networks.linear import Linear
 from niso.networks.norm import NORMS, Normalised
 from niso.networks.padding import Padding
@@ -106,9 +106,11 @@ class ResidualBlock(nn.Module):
         return y.add_(self.skip(x))  # in place: a convolution does not need its output for its gradient
 
 
-def _level(in_channels: int, out_channels: int, config: ConvConfig) -> list[nn.Module]:
-    widths = [in_channels] + [out_channels] * config.blocks
-    return [ResidualBlock(i, o, config.padding, config.normalised) for i, o in pairwise(widths)]
+def _levels(
+    inputs: int, widths: Sequence[int], config: ConvConfig, between: Callable[[], nn.Module]
+) -> list[nn.Module]:
+    block = partial(ResidualBlock, padding=config.padding, normalised=config.normalised)
+    return levels(inputs, widths, config.blocks, block, between)
 
 
 def _initialise(network: nn.Module) -> None:
@@ -137,13 +139,10 @@ class ConvEncoder(nn.Module):
             *([(ToPatches if config.patch >= WIDE else nn.PixelUnshuffle)(config.patch)] if config.patch > 1 else []),
             Pointwise(config.image_channels * config.patch**2, config.stem_channels),
             nn.SiLU(inplace=True),
+            *_levels(config.stem_channels, config.channels, config, partial(nn.AvgPool2d, 2)),
+            NORMS[config.normalised](config.channels[-1]),
+            Pointwise(config.channels[-1], config.latent_channels),
         ]
-        width = config.stem_channels
-        for level, channels in enumerate(config.channels):
-            layers += [nn.AvgPool2d(2)] if level else []
-            layers += _level(width, channels, config)
-            width = channels
-        layers += [NORMS[config.normalised](width), Pointwise(width, config.latent_channels)]
         self.layers = nn.Sequential(*layers)
         _initialise(self)
 
@@ -163,14 +162,12 @@ class ConvDecoder(nn.Module):
     def __init__(self, config: ConvConfig) -> None:
         super().__init__()
         self.config = config
-        layers: list[nn.Module] = []
-        width = config.latent_channels
-        for level, channels in enumerate(reversed(config.channels)):
-            layers += [Unpool()] if level else []
-            layers += _level(width, channels, config)
-            width = channels
-        layers += [NORMS[config.normalised](width), Pointwise(width, config.image_channels * config.patch**2)]
-        layers += [(FromPatches if config.patch >= WIDE else nn.PixelShuffle)(config.patch)] if config.patch > 1 else []
+        layers: list[nn.Module] = [
+            *_levels(config.latent_channels, config.channels[::-1], config, Unpool),
+            NORMS[config.normalised](config.channels[0]),
+            Pointwise(config.channels[0], config.image_channels * config.patch**2),
+            *([(FromPatches if config.patch >= WIDE else nn.PixelShuffle)(config.patch)] if config.patch > 1 else []),
+        ]
         self.layers = nn.Sequential(*layers)
         _initialise(self)
 

@@ -1,8 +1,8 @@
-"""Levels of residual blocks along one or three axes: the image networks' of signals and volumes."""
+"""Levels of residual blocks, and networks of them along one or three axes, of signals and volumes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -74,7 +74,7 @@ _CONVOLUTIONS: dict[int, tuple[Convolution, Convolution, Convolution]] = {
 class _Block(nn.Module):
     """[norm → SiLU → convolution] twice, plus a pointwise convolution of the input."""
 
-    def __init__(self, inputs: int, outputs: int, config: LevelsConfig, convolution: Convolution) -> None:
+    def __init__(self, config: LevelsConfig, convolution: Convolution, inputs: int, outputs: int) -> None:
         super().__init__()
         kernel = config.kernel
         mode: Literal["zeros", "circular"] = "circular" if config.padding == "circular" else "zeros"
@@ -95,29 +95,44 @@ def encoder_levels(config: LevelsConfig, inputs: int, axes: int) -> nn.Sequentia
     """(batch, inputs, *space) to (batch, latent channels, *latent grid): a stem over patches, then levels of residual
     blocks and mean pools."""
     convolution, _, pool = _CONVOLUTIONS[axes]
-    width = config.channels[0]
-    layers: list[nn.Module] = [convolution(inputs, width, config.patch, config.patch)]
-    for level, channels in enumerate(config.channels):
-        layers += [pool(2)] if level else []
-        layers += _level(width, channels, config, convolution)
-        width = channels
-    return nn.Sequential(*layers, NORMS[config.normalised](width), convolution(width, config.latent_channels, 1))
+    first, last = config.channels[0], config.channels[-1]
+    return nn.Sequential(
+        convolution(inputs, first, config.patch, config.patch),
+        *levels(first, config.channels, config.blocks, partial(_Block, config, convolution), partial(pool, 2)),
+        NORMS[config.normalised](last),
+        convolution(last, config.latent_channels, 1),
+    )
 
 
 def decoder_levels(config: LevelsConfig, outputs: int, axes: int) -> nn.Sequential:
     """The way back: the levels in reverse, with nearest-neighbour unpools."""
     convolution, transposed, _ = _CONVOLUTIONS[axes]
-    width = config.latent_channels
-    layers: list[nn.Module] = []
-    for level, channels in enumerate(reversed(config.channels)):
-        layers += [Unpool()] if level else []
-        layers += _level(width, channels, config, convolution)
-        width = channels
+    widths, last = config.channels[::-1], config.channels[0]
     return nn.Sequential(
-        *layers, NORMS[config.normalised](width), transposed(width, outputs, config.patch, config.patch)
+        *levels(config.latent_channels, widths, config.blocks, partial(_Block, config, convolution), Unpool),
+        NORMS[config.normalised](last),
+        transposed(last, outputs, config.patch, config.patch),
     )
 
 
-def _level(inputs: int, outputs: int, config: LevelsConfig, convolution: Convolution) -> list[nn.Module]:
-    widths = [inputs] + [outputs] * config.blocks
-    return [_Block(i, o, config, convolution) for i, o in pairwise(widths)]
+def levels(
+    inputs: int,
+    widths: Sequence[int],
+    blocks: int,
+    block: Callable[[int, int], nn.Module],
+    between: Callable[[], nn.Module],
+) -> list[nn.Module]:
+    """Levels of so many blocks each, and what changes the resolution between them.
+
+    Args:
+        inputs: channels before the first level.
+        widths: channels of each level.
+        block: makes one from its numbers of channels in and out.
+        between: makes a pool or an unpool.
+    """
+    layers = list[nn.Module]()
+    for level, width in enumerate(widths):
+        layers += [between()] if level else []
+        layers += [block(i, o) for i, o in pairwise([inputs, *[width] * blocks])]
+        inputs = width
+    return layers
