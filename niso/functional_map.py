@@ -122,7 +122,7 @@ def multiplicity_mask(eigenvalues: Float[Tensor, " rank"]) -> Float[Tensor, "ran
         eigenvalues: diagonal of Λ, in any order.
 
     Returns:
-        Entries in (0, 1]: 1 where two eigenvalues are equal.
+        Entries in [0, 1]: 1 where two eigenvalues are equal, 0 where float32 has nothing smaller, from about 104 on.
 
     Raises:
         TypeError: not a tensor of floating-point numbers.

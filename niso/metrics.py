@@ -157,8 +157,8 @@ def eigenspace_energy(
 
     Raises:
         TypeError: not tensors of the right kind of numbers.
-        ValueError: shapes that do not fit, a mass that is not positive, or true functions that are linearly dependent
-            or none at all.
+        ValueError: shapes that do not fit, a mass that is not positive, no true function at all, or linearly dependent
+            ones in one subspace.
     """
     check_tensors(
         mass=(mass, "points"),

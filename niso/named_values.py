@@ -27,19 +27,21 @@ def from_words(words: Sequence[str]) -> dict[str, Any]:
     """Values by name from words such as "angle=30": numbers, texts, or other values of YAML.
 
     Raises:
-        InputError: a word has no =, its value is not YAML, or two words have one name.
+        ValueError: there is none, a word has no =, its value is not YAML, or two words have one name.
     """
+    if not words:
+        raise ValueError("give NAME=VALUE, one or several, or leave it out")
     values = dict[str, Any]()
     for word in words:
         name, equals, text = word.partition("=")
         if not (name and equals):
-            raise InputError(f"{word!r} must be NAME=VALUE, without spaces around =")
+            raise ValueError(f"{word!r} must be NAME=VALUE, without spaces around =")
         if name in values:
-            raise InputError(f"{name} is given twice: give it once")
+            raise ValueError(f"{name} is given twice: give it once")
         try:
             value = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            raise InputError(f"{word}: {text!r} is not a value of YAML") from error
+            raise ValueError(f"{word}: {text!r} is not a value of YAML") from error
         values[name] = _number(value) if isinstance(value, str) else value
     return values
 

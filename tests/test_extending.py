@@ -315,7 +315,7 @@ OWN = "homnist --digits bars --method niso --classifier singular-values --spectr
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("registered", "drawn")
+@pytest.mark.usefixtures("registered")
 def test_a_head_and_a_spectrum_are_trained_and_loaded(niso, tmp_path):
     words = "--steps 2 --head.steps 2 --batch-size 4 --head.accumulation 2 --rank 4 --mlp.channels 4 --speed exact"
     small = "--evaluation-pairs 4 --test-copies 2 --conv.channels 4 --conv.latent-channels 4 --conv.stem-channels 4"
@@ -407,7 +407,8 @@ def test_settings_of_own_parts_are_kept_with_a_trained_model(tmp_path):
         (f"{OWN} --classifier-settings cuont=3", "classifier singular-values has no setting 'cuont'; did you mean cou"),
         (f"{OWN} --classifier-settings count=x", "classifier singular-values: count: "),
         (f"{OWN} --spectrum-settings first=nan", "spectrum smooth: first must be finite, got nan"),
-        (f"{OWN} --spectrum-settings first", "'first' must be NAME=VALUE"),
+        (f"{OWN} --spectrum-settings first", "--spectrum-settings: 'first' must be NAME=VALUE"),
+        (f"{OWN} --spectrum-settings", "--spectrum-settings: give NAME=VALUE, one or several, or leave it out"),
         (
             f"{OWN} --method-settings weight=1",
             "--method-settings has no effect, leave it out: the method niso has no",
@@ -434,7 +435,7 @@ def test_settings_that_a_part_does_not_have_are_refused(refused, tmp_path, call,
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.usefixtures("registered", "drawn")
+@pytest.mark.usefixtures("registered")
 def test_a_baseline_for_poses_is_trained_reported_and_read(niso, refused, tmp_path):
     words = "--size 8 --clips 3 --clip-frames 12 --test-clips 2 --test-frames 30 --mlp.layers 1 --mlp.channels 4"
     steps = "--head.steps 2 --head.warmup-steps 1 --head.batch-size 4 --validation 0 --speed exact"
@@ -505,7 +506,7 @@ def test_losses_of_another_form_are_named(niso, refused, tmp_path, monkeypatch, 
     fails(niso, words, TypeError, message)
 
 
-@pytest.mark.usefixtures("registered", "drawn")
+@pytest.mark.usefixtures("registered")
 def test_phases_have_names_of_their_own_and_are_one_or_more(niso, tmp_path, monkeypatch):
     phases = Toy.phases
     monkeypatch.setattr(Toy, "phases", lambda self: [*phases(self), *phases(self)])
@@ -516,7 +517,7 @@ def test_phases_have_names_of_their_own_and_are_one_or_more(niso, tmp_path, monk
     assert niso("run", "toy", "--out", tmp_path / "list").status == 0
 
 
-@pytest.mark.usefixtures("registered", "drawn")
+@pytest.mark.usefixtures("registered")
 def test_metrics_that_are_not_described_are_kept_with_a_word_and_are_numbers(niso, tmp_path, monkeypatch):
     result = Result({})  # its own numbers, of any type
     result.metrics.update({"own": np.float32(1.5), "whole": torch.tensor(2)})
@@ -556,7 +557,7 @@ class GroupedConfig(ToyConfig):
     training: Optimisation = field(default_factory=lambda: TRAINING)  # in a group: its flags have a prefix
 
 
-@pytest.mark.usefixtures("registered", "drawn")
+@pytest.mark.usefixtures("registered")
 def test_help_and_hints_name_the_flags_that_an_experiment_has(niso, refused, tmp_path, monkeypatch):
     assert "--steps 3 " in niso("run", "toy", "--help")[1]
     assert niso("run", "toy", "--steps", 2, "--out", tmp_path / "run").status == 0
@@ -735,7 +736,7 @@ class ListedMethod(LeastSquares):
     reads = ["norm"]  # noqa: RUF012
 
 
-@pytest.mark.usefixtures("registered", "drawn")
+@pytest.mark.usefixtures("registered")
 def test_a_method_of_another_form_is_named_and_harms_no_other(niso, refused, tmp_path, monkeypatch):
     for part, message in {
         Apart: "Apart.objective does not hold the parameters of Apart's model: keep the model as a submodule",
@@ -751,7 +752,7 @@ class Odd(LeastSquares):
     """Each of its parts is changed by a test."""
 
 
-@pytest.mark.usefixtures("registered", "drawn")
+@pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize(
     ("part", "function", "message"),
     [
@@ -775,7 +776,7 @@ def test_what_a_method_gives_is_tried_before_training(refused, tmp_path, monkeyp
             main(["run", "toy", "--method", "odd", "--out", str(tmp_path / "run")])
 
 
-@pytest.mark.usefixtures("registered", "drawn")
+@pytest.mark.usefixtures("registered")
 def test_maps_that_are_not_orthogonal_are_told(niso, tmp_path, monkeypatch):
     monkeypatch.setitem(METHODS, "odd", f"{__name__}.Odd")
     for isometric in (False, True):

@@ -37,7 +37,7 @@ from niso.fitted import find_device
 from niso.fitting import _accelerator, _left_alone
 from niso.runs import runner
 from niso.training import compilation, speed
-from niso.training.run import Run
+from niso.training.run import REPORT, Run
 from studies import fit as study
 
 FEW = {"steps": 3, "rank": 4, "batch_size": 4, "evaluation_pairs": 16, "progress": False}
@@ -782,6 +782,10 @@ def test_the_same_call_goes_on_with_what_was_interrupted(fitted, monkeypatch, tm
     assert len(calls) == 5 and again.metrics["steps"] == 5
     whole = niso.fit(x, tx, **FEW | {"steps": 5})
     np.testing.assert_array_equal(again.encode(x), whole.encode(x))
+    (tmp_path / "run" / REPORT).unlink()  # killed when it had its metrics
+    last = niso.fit(x, tx, **FEW | {"steps": 5}, out=tmp_path / "run")
+    assert len(calls) == 5 + 5 and (tmp_path / "run" / REPORT).exists()
+    np.testing.assert_array_equal(last.encode(x), again.encode(x))
     with pytest.raises(InputError, match="already holds a finished run"):
         niso.fit(x, tx, **FEW | {"steps": 5}, out=tmp_path / "run")
 

@@ -15,7 +15,7 @@ NAMES = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
 VALUES = st.booleans() | st.integers(-(10**9), 10**9) | st.floats(allow_nan=False, allow_infinity=False)
 
 
-@given(st.dictionaries(NAMES, VALUES))
+@given(st.dictionaries(NAMES, VALUES, min_size=1))
 def test_numbers_and_truths_survive_words(values):
     read = from_words([f"{name}={value}" for name, value in values.items()])
     assert read == values and [*map(type, read.values())] == [*map(type, values.values())]
@@ -30,6 +30,7 @@ def test_texts_lists_and_nothing_are_values():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ([], "give NAME=VALUE, one or several, or leave it out"),
         (["angle"], "'angle' must be NAME=VALUE"),
         (["=3"], "'=3' must be NAME=VALUE"),
         (["a=["], "is not a value of YAML"),
@@ -37,7 +38,7 @@ def test_texts_lists_and_nothing_are_values():
     ],
 )
 def test_words_that_are_no_values_are_refused(words, message):
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(ValueError, match=message):
         from_words(words)
 
 

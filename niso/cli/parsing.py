@@ -140,6 +140,8 @@ def _error_line(event: Any, kind: type, program: str, arguments: Sequence[str]) 
             return f"{flag} needs a value"
         case "InvalidChoice":
             return f"{flag}: unknown value {event.value!r}{nearest(event.value, event.choices)}"
+        case "InstantiationFailure" if "NAME=VALUE" in str(argument and argument.lowered.metavar):
+            return f"{flag}: {event.message}"
         case "InstantiationFailure" if flag:
             several = str(argument.lowered.metavar).strip("[]").split()[0]
             if several in ("INT", "FLOAT") and " " in str(argument.lowered.metavar):

@@ -42,10 +42,10 @@ class PlaneMaps:
         """Images under homographies: output pixel p is the image at H⁻¹p by bilinear interpolation.
 
         Points outside the image are background, and so are points behind the horizon, where the third coordinate of
-        H⁻¹p is not positive. No division takes place there, so that values and gradients are never infinite or NaN.
-        (7.8 % of the squares T² of homographies of the pre-training distribution have such a corner.) Differentiable in
-        images and matrices. The places H⁻¹p are computed in float32 or the precision of the images, under autocast,
-        too. The host never waits for the device.
+        H⁻¹p is not positive. No division takes place there, so that values are never infinite or NaN, nor are
+        gradients where matrices are finite. (7.8 % of the squares T² of homographies of the pre-training distribution
+        have such a corner.) Differentiable in images and matrices. The places H⁻¹p are computed in float32 or the
+        precision of the images, under autocast, too. The host never waits for the device.
 
         Args:
             t: matrices that act on (row, column, 1), see the module. A positive factor makes no difference. A negative

@@ -36,7 +36,8 @@ class EigenspaceHeadConfig(Strict):
 def soft_eigenspaces(eigenvalues: Float[Tensor, " rank"], count: int) -> Float[Tensor, "eigenspaces rank"]:
     """How far each eigenvalue belongs to each of so many soft eigenspaces: shares, which add up to 1.
 
-    They are centred at evenly spaced quantiles of the eigenvalues, with Gaussian sides as wide as the mean gap.
+    They are centred at evenly spaced quantiles of the eigenvalues, so that many equal ones have several, which are the
+    same. Their Gaussian sides are as wide as the range of the eigenvalues by the number of eigenspaces.
     """
     count = min(count, len(eigenvalues))
     levels = (torch.arange(count, device=eigenvalues.device, dtype=eigenvalues.dtype) + 0.5) / count

@@ -68,8 +68,9 @@ def run(
     """
     began = time.monotonic() if began is None else began
     old = Run.open(out) if command and is_run(out) else None
+    ended = old is not None and old.finished and ((out / REPORT).exists() or not report)  # not killed just before
     # one without facts was killed when it began
-    again = old is not None and not old.finished and (not old.facts or old.facts.get("command") == command)
+    again = old is not None and not ended and (not old.facts or old.facts.get("command") == command)
     trained = settings_as_asked(old, settings) if old and again else settings
     fabric = make_fabric(trained.hardware, None if again else lambda: Run.create(out, settings.dump()), tune)
     started = Run.open(out)

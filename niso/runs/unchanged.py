@@ -83,9 +83,10 @@ def check_split(folder: Run, drawn: Mapping[str, Any], may_differ: frozenset[str
     if isinstance(before := facts.get("content"), str) and "content" in now:
         now["content"] = now["content"][: len(before)]  # of files, runs of before know names and sizes alone
     changed = {key for key in now if facts.get(key, now[key]) != now[key]}
-    if changed and "content" in now.keys() - changed:  # by other settings, or by another version of niso
+    if changed and "content" in now.keys() - changed:
         problem = (
-            "its data is split in another way than when it was trained: bring back its settings and version of niso"
+            "its data is split, labelled or grouped in another way than when it was trained: bring back its labels, "
+            "groups and sources, its settings and version of niso"
         )
     elif changed:
         problem = "its data has changed since it was trained: bring back what it was trained on"

@@ -93,7 +93,7 @@ class LearnedSpectrum(TrainedSpectrum):
 
     @torch.no_grad()
     def start_mass_at_(self, mass: Float[Tensor, " points"]) -> None:
-        """Start M at this mass, before training; eigenfunctions that have a start of their own follow.
+        """Start M at this mass, before training; Φ spans what it did.
 
         Raises:
             TypeError: not a tensor of floating-point numbers.
@@ -102,7 +102,10 @@ class LearnedSpectrum(TrainedSpectrum):
         check_tensors(sizes={"points": self.points}, mass=(mass, "points"))
         if not bool(((mass > 0) & mass.isfinite()).all()):
             raise ValueError("a mass must be positive and finite at every point")
+        functions = self.forward().eigenfunctions
         self.mass_root.copy_(mass.sqrt())
+        if self.eigenfunction_kind == "rotation":  # with "polar" the next call does so
+            self.start_eigenfunctions_at_(functions)
 
     @torch.no_grad()
     def start_eigenfunctions_at_(self, functions: Float[Tensor, "points rank"]) -> None:

@@ -96,6 +96,8 @@ class Run:
         Raises:
             InputError: the file cannot be read or is not a record.
         """
+        holder = next((folder for folder in path.parents if is_run(folder)), None)
+        of_a_run = f"is a file of the run {holder}: give that folder" if holder else ""
         try:
             record = parse_json(path.read_text(encoding="utf-8"))
             missing = [key for key in (*KIND, "seed", "metrics", "facts") if key not in record]
@@ -104,14 +106,13 @@ class Run:
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}") from error
         except (ValueError, TypeError) as error:
-            holder = next((folder for folder in path.parents if is_run(folder)), None)
-            if holder is not None:
-                raise InputError(f"{path} is a file of the run {holder}: give that folder") from error
+            if of_a_run:
+                raise InputError(f"{path} {of_a_run}") from error
             brief = "it is not text" if isinstance(error, UnicodeDecodeError) else error
             raise InputError(f"cannot read record {path}, which must be JSON ({brief}): give a run folder") from error
         if missing or wrong:
             problem = f"it has no {', '.join(missing)}" if missing else f"its {wrong[0]} are not an object"
-            raise InputError(f"{path} is not a record of a run: {problem}")
+            raise InputError(f"{path} {of_a_run or f'is not a record of a run: {problem}'}")
         return cls(path, record)
 
     @classmethod
@@ -276,11 +277,13 @@ class Run:
         """Values of a finished run by the keys of its metrics; NaN for what JSON has no number for.
 
         Raises:
-            InputError: the file is damaged, or a value is too large for a number.
+            InputError: the file is damaged, or a value is no number or too large for one.
         """
-        read = {key: nan_for_null(value) for key, value in self._read("metrics").items()}
-        metrics = {key: value for key, value in read.items() if isinstance(value, int | float)}
+        metrics = {key: nan_for_null(value) for key, value in self._read("metrics").items()}
         for key, value in metrics.items():
+            if type(value) not in (int, float):  # true is none
+                problem = f"{key} must be a number, not {value!r}"
+                raise InputError(f"{self._source('metrics')}: {problem}: {self._remedy('metrics')}")
             try:
                 float(value)
             except OverflowError as error:

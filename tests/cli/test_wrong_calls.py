@@ -19,6 +19,7 @@ WRONG = {
     },
     "report RUN/weights.safetensors": "is a file of the run RUN: give that folder",
     "report RUN/config.yaml": "is a file of the run RUN: give that folder",
+    "report RUN/metrics.json": "is a file of the run RUN: give that folder",
     "report binary": "cannot read record binary, which must be JSON (it is not text): give a run folder",
     "report empty.txt": "cannot read record empty.txt, which must be JSON",
     "report RUN --out x.html": "--out has no effect, leave it out: the report of one run is RUN/report.html",

@@ -18,7 +18,7 @@ def test_a_new_run(tmp_path):
     assert Run.open(run.path) == run
     assert not run.finished and run.facts == {}
     assert run.checkpoint("head") == run.path / "checkpoints" / "head.safetensors"
-    run.write("metrics", {"a": 0.5, "remark": "warm"})
+    run.write("metrics", {"a": 0.5})
     assert run.finished and run.metrics == {"a": 0.5}
 
 
@@ -110,10 +110,14 @@ def test_files_are_json_to_strict_readers_whatever_was_measured(tmp_path):
     assert run.facts == {"speed": {"seconds": [None, 0.5]}}
 
 
-def test_metrics_beyond_floats_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [(10**400, "is too large"), (True, "must be a number, not True"), ("0.9", "must be a number, not '0.9'")],
+)
+def test_metrics_that_are_no_floats_are_refused(tmp_path, value, problem):
     run = Run.create(tmp_path, {"seed": 1})
-    run.write("metrics", {"loss": 10**400})
-    with pytest.raises(InputError, match=r"loss is too large.*niso evaluate"):
+    run.write("metrics", {"loss": value})
+    with pytest.raises(InputError, match=rf"loss {problem}.*niso evaluate"):
         assert run.metrics
 
 

@@ -56,10 +56,10 @@ METRICS: tuple[Metric, ...] = (
     Metric("function_map_error_classical", "the same of the classical functional map", "lower"),
     Metric(
         "function_energy",
-        "share of these functions, less their means, in the span of the learned eigenfunctions",
+        "share of these functions, less their means, in the span of the learned eigenfunctions, by the learned mass",
         "higher",
     ),
-    Metric("function_energy_classical", "the same of as many eigenfunctions of the Laplacian", "higher"),
+    Metric("function_energy_classical", "the same of as many eigenfunctions of the Laplacian, by areas", "higher"),
     *(Metric(f"match_distance{name}", f"{_DISTANCE}{how}", "lower") for name, how in _WAYS.items()),
     *(Metric(f"match_accuracy{name}", f"{_ACCURACY}{how}", "higher") for name, how in _WAYS.items()),
     Metric("match_accuracy_val", "match_accuracy on validation surfaces", "higher"),
@@ -172,7 +172,7 @@ def _error(tau: Tensor, a: Tensor, b: Tensor) -> float:
 
 
 def function_energy(spectrum: Spectrum, f: Float[Tensor, "points channels"]) -> float:
-    """Share of functions, less their means, in the span of the eigenfunctions."""
+    """Share of functions, less their means, in the span of the eigenfunctions; both by the spectrum's mass."""
     mass = spectrum.mass[:, None]
     f = f - (mass * f).sum(0) / mass.sum()
     kept = spectrum.unproject(spectrum.project(f))

@@ -223,7 +223,7 @@ class Pairs(Experiment):
         if wishes.reading.in_memory:
             raise InputError(
                 "this run is of niso.fit on arrays in memory, which are not here: the same call of niso.fit goes on "
-                "with it where it is not finished"
+                "with it where it is not finished, and --data ARRAYS.npz makes another"
             )
         size = wishes.reading.size or usual.size
         if self.data_dir is None:

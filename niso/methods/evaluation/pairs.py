@@ -177,9 +177,10 @@ def mean_errors(
 ) -> dict[str, float]:
     """Means of `transport_error` over pairs, by its name, and of the centred one, by that and `_centred`.
 
-    The mean over n observations leaves (n − 1)/n of their variance, for which centred errors make up: a prediction of
-    the true mean has about 1, however few there are. Of one observation there is no centred error. Pairs without b, as
-    blank observations without a network, do not count: no error is a share of nothing.
+    The mean over n observations leaves (n − 1)/n of their variance, for which centred errors make up: where b varies in
+    many directions a prediction of the true mean has about 1, however few there are. Where it varies in few, pairs
+    whose b is near the mean can make it far larger: it is a mean of ratios. Of one observation there is no centred
+    error. Pairs without b, as blank observations without a network, do not count: no error is a share of nothing.
 
     Args:
         moved, b: coefficients that maps predict, and those of the transformed observations.
