@@ -256,7 +256,8 @@ def vicreg(
 ) -> Float[Tensor, ""]:
     """Variance, invariance and covariance of the invariants aᵀa and bᵀb: they must vary, agree, and vary in many ways.
 
-    G = aᵀa / ‖aᵀa‖ is taken without its mean over the batch, with covariance C over the batch of n. The loss is
+    G = aᵀa / ‖aᵀa‖ is taken without its mean over the batch of n, those of a and of b each without their own, so that a
+    shift of all of b's alike costs nothing; C is its covariance. The loss is
 
         max(0, 1 − √tr C / spread) + mean ‖G_a − G_b‖² / (2 tr C) + log((n − 1) tr C² / (tr C)²).
 
