@@ -45,9 +45,12 @@ class Reach:
     """Folder of MNIST's files."""
 
 
-def relative(error: Tensor, whole: Tensor) -> float:
-    """Mean square error, relative to the variance over digits."""
-    return (error.square().mean() / (whole - whole.mean(0)).square().mean()).item()
+def relative(error: Tensor, whole: Tensor, where: Tensor | None = None) -> float:
+    """Mean square error, relative to the variance over digits; both of some entries, or of all."""
+    squares, variance = error.square(), (whole - whole.mean(0)).square()
+    if where is not None:
+        squares, variance = squares[where], variance[where]
+    return (squares.mean() / variance.mean()).item()
 
 
 def shares(seen: Tensor, grid: tuple[int, int]) -> Tensor:
@@ -117,7 +120,7 @@ def main(options: Reach) -> None:
             latents = method.latents(seen)
             weighted = spectrum.project(latents, (1 - hidden).flatten(1).square())
             errors = (
-                relative((latents - z)[away], z),
+                relative(latents - z, z, away),
                 relative(method.encode(seen) - a, a),
                 relative(weighted - a, a),
             )

@@ -48,7 +48,7 @@ class TwoView(Named):
     """Options."""
 
     data_dir: Path | None = None
-    """CO3Dv2's folder; by default the rendered clips."""
+    """Videos with poses in CO3Dv2's layout; by default the rendered clips."""
     split_file: Path | None = None
     """The split of its sequences."""
     sizes: tuple[int, ...] = (64,)
@@ -104,7 +104,7 @@ def motion(here: Points, there: Points, focal: float, size: int) -> Float[Tensor
 
 
 def focal_lengths(root: Path) -> dict[str, list[float]]:
-    """Focal lengths of all frames of CO3Dv2 by sequence, in halves of the shorter side of an image."""
+    """Focal lengths of all frames by sequence, in halves of the shorter side of an image."""
     found: dict[str, list[tuple[int, float]]] = {}
     for path in sorted(root.glob(f"*/{ANNOTATIONS}")):
         for frame in json.loads(gzip.decompress(path.read_bytes())):
@@ -163,7 +163,7 @@ def main(options: TwoView) -> None:
     cv2.setRNGSeed(0)
     runs = [(size, matched) for size in options.sizes for matched in (sift, flow)]
     errors = [measured(size, options, matched) for size, matched in runs]
-    data = "rendered clips" if options.data_dir is None else "CO3Dv2"
+    data = "rendered clips" if options.data_dir is None else options.data_dir.resolve().name
     for place, text in enumerate(
         ("Angle of the direction of travel (°)", "Rotation error (°)", "Share of unsolved pairs")
     ):

@@ -26,7 +26,7 @@ EMBEDDED_STRENGTH, DEFORMED_STRENGTH = 0.15, 0.4
 """Default strength of deformations: of embedded classes, whose skeletons vary too, and of classes of given meshes.
 
 With them the nearest neighbour by the mean heat kernel signature alone, of 14 shapes a class, is of the same class for
-61 % of the 10 embedded classes' shapes and 79 % of those of six real meshes; at 0.15 for 99 % of the latter, which is
+61 % of the 10 embedded classes' shapes and 77 % of those of six real meshes; at 0.15 for 99 % of the latter, which is
 too easy (benchmarks/results/shape_family.json)."""
 
 Vector = tuple[float, float, float]

@@ -86,12 +86,13 @@ class PairSampling:
 
     # Pairs of a step
 
-    def pretraining_pairs(self, step: int, size: int | None = None, repeated: int = 1) -> Pairs:
+    def pretraining_pairs(self, step: int, size: int | None = None, repeated: int = 1, stream: str = "pairs") -> Pairs:
         """Random pairs of training frames for a step of pre-training, over all processes.
 
         Args:
             size: how many; a whole batch by default.
             repeated: so many consecutive ones are the same pair: a group by itself, whose map is the pair's own.
+            stream: of the random numbers, see `step_seed`.
         """
         config, size = self.config, self.config.training.batch_size if size is None else size
         drawn = draw_pairs(
@@ -99,7 +100,7 @@ class PairSampling:
             self.split.train,
             size // repeated,
             config.skip,
-            step_generator(self.seed, step, "pairs"),
+            step_generator(self.seed, step, stream),
             signed=config.signed,
             identical=config.signed,
             weights=self.split.train_weights,
@@ -178,10 +179,10 @@ class PairSampling:
         return lambda step: tuple(map(torch.cat, zip(*(source(step)[0] for source in sources), strict=True)))
 
     def completion(self) -> Sampler:
-        """A sampler of both frames of `pretraining_pairs`."""
-        optimisation = self.config.completion
+        """A sampler of both frames of pairs as in pre-training, but others."""
+        size, steps = self.config.completion.batch_size, self.config.completion.steps
         frames = self._frames_of(
-            lambda step: self.pretraining_pairs(step, optimisation.batch_size).local(), optimisation.steps
+            lambda step: self.pretraining_pairs(step, size, stream="completion pairs").local(), steps
         )
         return lambda step: frames(step)[0]
 

@@ -267,7 +267,7 @@ class Shapes(Experiment):
         tuned = partial(ClassificationObjective, method.model, self.head, encode, frozen=False, smoothing=smoothing)
         if config.tuning == "labels":
             return Phase("head", tuned(), labelled, config.head)
-        related, pretraining = sampling.related(config.head.steps), method.objective()
+        related, pretraining = sampling.related(config.head.steps, "tuning pairs"), method.objective()
         both = tuned(also=lambda views, _: pretraining(views, 1.0))  # weights as they were at the end of pre-training
         return Phase("head", both, lambda step: (*labelled(step), *related(step)), config.head)
 

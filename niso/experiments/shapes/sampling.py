@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -51,9 +52,9 @@ class ShapeSampling:
 
     # Shapes and variants of a step: this process's part
 
-    def pairs_at(self, step: int) -> Views:
+    def pairs_at(self, step: int, stream: str = "pairs") -> Views:
         """Pairs of variants of training shapes, or the first of each where groups share a T."""
-        generator, size = step_generator(self.seed, step, "pairs"), self.config.training.batch_size
+        generator, size = step_generator(self.seed, step, stream), self.config.training.batch_size
         shape = self._shapes(size, generator)
         is_base = torch.rand(size, generator=generator) < self.config.base_share
         first = torch.randint(1, self.variants, (size,), generator=generator) * ~is_base
@@ -73,9 +74,13 @@ class ShapeSampling:
 
     # Samplers
 
-    def related(self, steps: int) -> Sampler:
-        """A sampler of pairs (ψ, Tψ), of variants of a shape; or in groups that share a random T, of any shapes."""
-        source, group = self._maps_of(self.pairs_at, steps), self.group
+    def related(self, steps: int, stream: str = "pairs") -> Sampler:
+        """A sampler of pairs (ψ, Tψ), of variants of a shape; or in groups that share a random T, of any shapes.
+
+        Args:
+            stream: of the random numbers, see `step_seed`.
+        """
+        source, group = self._maps_of(partial(self.pairs_at, stream=stream), steps), self.group
         if group is None:
             return source
 

@@ -487,6 +487,13 @@ def test_heads_see_maps_as_they_are_or_standardised(make, monkeypatch, complete,
     torch.testing.assert_close(seen[0], expected)
 
 
+def test_completion_sees_other_pairs_than_pretraining(make):
+    few = Optimisation(steps=2, batch_size=8)
+    sampling = make(training=few, completion=few).sampling
+    one, other = sampling.pretraining()(0)[0], sampling.completion()(0)[0]
+    assert one.shape == other.shape and not torch.equal(one, other)
+
+
 def test_heads_see_posed_sequences_of_the_training_split(make):
     experiment = make(head=Optimisation(steps=2, batch_size=400))
     sampling, train = experiment.sampling, experiment.split.train.tolist()

@@ -348,6 +348,8 @@ def test_validation_shapes_are_training_shapes_that_nothing_trains_on(folder, me
         "test_shapes": 3,
     }
     sampling = experiment.sampling
+    one, other = (sampling.related(1, stream)(0)[0] for stream in ("pairs", "tuning pairs"))
+    assert not torch.equal(one, other)
     drawn = [at(step).shape for at in (sampling.pairs_at, sampling.labelled_at) for step in range(30)]
     assert set(torch.cat(drawn).tolist()) == train
     mean, _ = prepared.statistics(experiment.shapes, experiment.split.train)
