@@ -110,6 +110,8 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table
         check_numbers(name, key, values)
     kind = kind_of(name, views["x"], reading, "points" in arrays)
     views = {key: canonical(values, kind) for key, values in views.items()}
+    if len({values.dtype for values in views.values()}) > 1:  # one type may be in two orders of bytes
+        views = {key: values.astype(values.dtype.newbyteorder("="), copy=False) for key, values in views.items()}
     first = views["x"]
     for key, values in views.items():
         if len(values) != len(first):

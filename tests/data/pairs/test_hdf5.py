@@ -41,6 +41,18 @@ def test_data_sets_in_one_piece_are_mapped(tmp_path, kind, block):
     assert isinstance(read["x"], np.memmap) or kind == "?"  # which HDF5 stores as an enumeration
 
 
+@pytest.mark.parametrize(("first", "second"), [(">f4", "<f4"), ("<i2", ">i2")])
+def test_views_may_have_one_type_in_two_orders_of_bytes(tmp_path, first, second):
+    values = (10 * X).astype(first)
+    path = write(tmp_path / "x.h5", x=values, tx=values.astype(second))
+    views = ArrayReader.read(path, Reading(), 32).views
+    assert views["x"].dtype == views["tx"].dtype and views["x"].dtype.isnative
+    np.testing.assert_array_equal(views["x"], values)
+    np.testing.assert_array_equal(views["tx"], values)
+    with pytest.raises(InputError, match="x is of type float64 and tx of int16: give both one type"):
+        ArrayReader.read(write(tmp_path / "y.h5", x=X.astype(">f8"), tx=values.astype(">i2")), Reading(), 32)
+
+
 def test_data_sets_are_arrays_of_a_program(tmp_path):
     path = write(tmp_path / "pairs.h5", x=X, tx=X[:, ::-1], label=[f"sort {i % 2}" for i in range(N)])
     with h5py.File(path) as file:
