@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from niso.data.pairs.scaling import LOST, rounded_away
+from niso.data.pairs.units import LOST
 from niso.errors import InputError, NisoError, first_line
 from niso.experiments.classifier import Classifier
 from niso.files.writing import write_atomically
@@ -131,7 +131,7 @@ def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:
     if form == "onnx":
         _check_onnx()
     dtype = precision_of(fitted)
-    if dtype != torch.float64 and rounded_away(fitted.units.scaling) > LOST:
+    if dtype != torch.float64 and fitted.units.rounded_away() > LOST:
         raise InputError(
             "values lie so far from 0, beside how much they vary, that the programs' single precision does not hold "
             "them: train on values less their mean"

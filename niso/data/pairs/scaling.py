@@ -43,8 +43,6 @@ _CLASSES = 16
 """Different values of what may be numbers of classes."""
 _APART = 20
 """Ratio of the ranges of two views from which they have other units."""
-LOST = 1e-3
-"""Share of their deviation, see `rounded_away`, above which values are not held by float32."""
 _LARGEST, _SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
 """Scaled values are float32, and so is what predictions are scaled back by."""
 
@@ -222,16 +220,8 @@ def scaled(values: Tensor, scaling: Scaling) -> Tensor:
     return ((values - offset) / scale).float()
 
 
-def rounded_away(scaling: Scaling, rounding: float = torch.finfo(torch.float32).eps) -> float:
-    """Largest share of a channel's deviation by which numbers with this relative rounding, that of float32 by default,
-    round its values: from 1 on, nearly all are one number. Channels of one value, whose scale is 1, are left out."""
-    channels = zip(*scaling, strict=True)
-    return max((abs(offset) * rounding / scale for offset, scale in channels if scale != 1.0), default=0.0)
-
-
 def unscaled(values: Tensor, scaling: Scaling) -> Tensor:
-    """Inverse of `scaled`; in float64 where float32 would not hold how values vary: days since −4712."""
-    values = values.double() if rounded_away(scaling) > LOST else values
+    """Inverse of `scaled`, in the type of the values."""
     offset, scale = _tensors(scaling, values.dtype, values.device)
     return values * scale + offset
 

@@ -17,7 +17,6 @@ from niso.data.pairs.scaling import (
     Scaling,
     all_but_channels,
     by_channel,
-    rounded_away,
     scaled,
     unscaled,
 )
@@ -27,6 +26,10 @@ OUTSIDE = 0.5
 """How far observations may lie outside of the range of the data, as a share of its width."""
 NARROW = 0.01
 """Share of this width below which observations may be in larger units: metres, not millimetres."""
+ROUNDED = 1e-5
+"""Width of a range, as a share of its largest value, of values that may differ by rounding alone."""
+LOST = 1e-3
+"""Share of their deviation, see `Units.rounded_away`, above which values are not held by float32."""
 EXTREME = 1e15
 """Of larger scaled values, and of those below its inverse, single precision does not hold sums of squares."""
 PIXELS = (0.0, 255.0)
@@ -95,13 +98,32 @@ class Units:
         """Whether observations are pictures with values 0 … 255."""
         return self.scaling == BYTES
 
+    @property
+    def constant(self) -> tuple[bool, ...]:
+        """Whether the channels of each scale had one number in training, but for rounding. Its scale is then 1, which
+        one that varies may have, too: the range tells them apart, where it is known."""
+        whole = self.range if self.range and len(self.scaling.scale) == 1 else (0.0, 0.0)
+        ranges = self.ranges or (whole,) * len(self.scaling.scale)
+        return tuple(
+            scale == 1.0 and most - least <= ROUNDED * max(-least, most)
+            for scale, (least, most) in zip(self.scaling.scale, ranges, strict=True)
+        )
+
+    def rounded_away(self, rounding: float = torch.finfo(torch.float32).eps) -> float:
+        """Largest share of a channel's deviation by which numbers with this relative rounding, that of float32 by
+        default, round its values: from 1 on, nearly all are one number. Constant channels are left out."""
+        channels = zip(*self.scaling, self.constant, strict=True)
+        return max((abs(offset) * rounding / scale for offset, scale, one in channels if not one), default=0.0)
+
     def scaled(self, observed: Tensor) -> Tensor:
         """Observations of order one."""
         values = by_channel(lambda part: scaled(part, self.scaling), observed, self.scaling, self.channels_first)
         return values if self.clip is None else values.clamp(-self.clip, self.clip)
 
     def unscaled(self, values: Tensor) -> Tensor:
-        """Observations in their units: the inverse of `scaled`, but for the clip."""
+        """Observations in their units: the inverse of `scaled`, but for the clip; in float64 where float32 would not
+        hold how values vary: days since −4712."""
+        values = values.double() if self.rounded_away() > LOST else values
         return by_channel(lambda part: unscaled(part, self.scaling), values, self.scaling, self.channels_first)
 
     def check(self, observed: np.ndarray | Tensor, given: np.ndarray | Tensor) -> None:
@@ -127,7 +149,7 @@ class Units:
         self._check_range(float(seen.min()), float(seen.max()), rounding > 0)
         if self.ranges:
             self._check_channels(_means(observed, all_but_channels(observed.ndim, self.channels_first)))
-        if rounded_away(self.scaling, rounding) > 1:
+        if self.rounded_away(rounding) > 1:
             kind = str(given.dtype).removeprefix("torch.")
             raise ValueError(f"{kind} does not hold how the observations vary: give float64, as those trained on")
         if len(observed) >= SEVERAL and self.range is not None and self.range[0] < self.range[1]:
@@ -158,10 +180,10 @@ class Units:
 
     def _check_channels(self, means: Sequence[float]) -> None:
         """For a channel may be far smaller than another."""
-        channels = zip(means, self.ranges, self.scaling.scale, strict=True)
-        for channel, (mean, (least, most), scale) in enumerate(channels):
+        channels = zip(means, self.ranges, self.constant, strict=True)
+        for channel, (mean, (least, most), constant) in enumerate(channels):
             room = (most - least) * OUTSIDE
-            if scale != 1.0 and not least - room <= mean <= most + room:  # 1 is that of a constant one
+            if not constant and not least - room <= mean <= most + room:
                 raise ValueError(
                     f"channel {channel} of the observations has a mean of {mean:g}, but those trained on lie between "
                     f"{least:g} and {most:g} there: bring it to the same units"

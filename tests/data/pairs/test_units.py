@@ -1,0 +1,57 @@
+"""Observations in other units than those that a model was trained on are told, channel by channel."""
+
+import numpy as np
+import pytest
+import torch
+
+from niso.data.pairs.reading import Reading
+from niso.data.pairs.scaling import ranges_of, scaling_of
+from niso.data.pairs.table import make_table
+from niso.data.pairs.units import LOST, Units
+
+RANDOM = np.random.default_rng(0)
+VARYING = RANDOM.normal(500, 300, (40, 4, 4))
+
+
+def images(*channels):
+    return np.stack(np.broadcast_arrays(*channels), 1)
+
+
+def units_of(x, tx=None):
+    """Those of a model that is trained on these images."""
+    table = make_table("DATA", {"x": x, "tx": x if tx is None else tx}, Reading(kind="images"))
+    scaling = scaling_of(table, np.arange(len(x)))
+    ranges = ranges_of(table, scaling)
+    facts = {"kind": "images", "shape": table.shape, "scaling": scaling._asdict(), "ranges": ranges}
+    return Units.of({**facts, "range": (min(ranges[0]), max(ranges[1]))}, hidden=False)
+
+
+def check(units, x):
+    for given in (x, torch.from_numpy(x)):
+        units.check(given, given)
+
+
+def test_a_channel_of_a_scale_of_one_is_not_taken_for_constant():
+    """As those between −1 and 1, beside wider ones, are scaled."""
+    index = np.cos(np.arange(40 * 16)).reshape(40, 4, 4)
+    index[0, 0, :2] = -1, 1
+    units = units_of(x := images(VARYING, index))
+    assert units.scaling.scale[1] == 1.0 and units.constant == (False, False)
+    check(units, x)
+    with pytest.raises(ValueError, match=r"channel 1 of the observations .* between -1 and 1 there"):
+        check(units, images(VARYING, 100 * index + 60))
+
+
+def test_rounding_is_of_all_channels_that_vary():
+    days = np.where(VARYING > 500, 20_000.0, 20_002.0)  # since 1970
+    units = units_of(images(VARYING, days))
+    assert units.scaling.scale[1] == 1.0 and units.rounded_away() > LOST
+    assert units.unscaled(torch.zeros(1, 2, 4, 4)).dtype == torch.float64
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_channels_that_vary_by_rounding_are_constant(dtype):
+    constant = np.where(VARYING > 500, np.float32(101325), np.nextafter(np.float32(101325), np.float32(0)))
+    units = units_of(x := images(VARYING, 300.0, constant).astype(np.float32))
+    assert units.constant == (False, True, True) and units.rounded_away() < LOST
+    check(units, x.astype(dtype))
