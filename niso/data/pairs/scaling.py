@@ -72,8 +72,9 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
             lowest, highest = lowest.min(keepdims=True), highest.max(keepdims=True)
             varying = highest > lowest
         middle, half = (lowest + highest) / 2, (highest - lowest) / 2
-        middle = np.where(varying, middle, lowest + 1)  # constants are −1, as what rotations bring into view
-        scaling = Scaling(tuple(middle.tolist()), tuple(np.where(varying, half, 1.0).tolist()))
+        step = step_from(lowest)
+        middle = np.where(varying, middle, lowest + step)  # constants are −1, as what rotations bring into view
+        scaling = Scaling(tuple(middle.tolist()), tuple(np.where(varying, half, step).tolist()))
     else:
         axes = all_but_channels(chosen.ndim, False)
         lowest, highest = chosen.min(axes), chosen.max(axes)
@@ -90,6 +91,13 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
             f"{table.name}: values of x differ by as little as {min(scaling.scale):.0e}: bring them to larger units"
         )
     return scaling
+
+
+def step_from(constant: float | np.ndarray) -> np.float64 | np.ndarray:
+    """The scale of a constant channel of images: 1, or the distance of numbers of float32 there, where that is larger,
+    so that float32 tells the constant plus its scale from the constant."""
+    _, power = np.frexp(constant)
+    return np.maximum(1.0, np.ldexp(1.0, power - 24))
 
 
 def _rounding(dtype: np.dtype) -> float:

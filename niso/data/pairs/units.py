@@ -18,6 +18,7 @@ from niso.data.pairs.scaling import (
     all_but_channels,
     by_channel,
     scaled,
+    step_from,
     unscaled,
 )
 from niso.data.pairs.table import CHANNELS_FIRST
@@ -100,12 +101,12 @@ class Units:
 
     @property
     def constant(self) -> tuple[bool, ...]:
-        """Whether the channels of each scale had one number in training, but for rounding. Its scale is then 1, which
-        one that varies may have, too: the range tells them apart, where it is known."""
+        """Whether the channels of each scale had one number in training, but for rounding. Its scale is then 1, or
+        `step_from` it, which one that varies may have, too: the range tells them apart, where it is known."""
         whole = self.range if self.range and len(self.scaling.scale) == 1 else (0.0, 0.0)
         ranges = self.ranges or (whole,) * len(self.scaling.scale)
         return tuple(
-            scale == 1.0 and most - least <= ROUNDED * max(-least, most)
+            scale in (1.0, step_from(least)) and most - least <= ROUNDED * max(-least, most)
             for scale, (least, most) in zip(self.scaling.scale, ranges, strict=True)
         )
 

@@ -239,6 +239,17 @@ def test_channels_of_images_that_lie_apart_are_scaled_each_by_its_own_range():
     assert len(scaling_of(table(x=x), rows).scale) == 1
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("constant", [300, 2**24 - 1, 2**24, 2**25 - 2, 1e8, 1.7e9, 1e15, 1e30])
+def test_constant_channels_of_any_size_are_minus_one(constant, sign):
+    x = np.stack((noise(8, 8), np.full((N, 8, 8), sign * constant, np.float32)), 1)
+    scaling = scaling_of(table(x=x), np.arange(N))
+    for dtype in (np.float32, np.float64):
+        values = by_channel(lambda part: scaled(part, scaling), torch.from_numpy(x.astype(dtype)), scaling, True)
+        assert values[:, 0].abs().max() <= 1 and (values[:, 1] == -1).all()
+    assert scaling.scale[1] == 1 or abs(constant) >= 2**24
+
+
 def test_masks_of_booleans_are_read():
     x = noise(8, 8) > 0
     assert scaling_of(table(x=x), np.arange(N)) == ((0.5,), (0.5,))

@@ -50,8 +50,9 @@ def test_rounding_is_of_all_channels_that_vary():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_channels_that_vary_by_rounding_are_constant(dtype):
-    constant = np.where(VARYING > 500, np.float32(101325), np.nextafter(np.float32(101325), np.float32(0)))
+@pytest.mark.parametrize("number", np.float32([101325, 1.7e9, -1.7e9]))
+def test_channels_that_vary_by_rounding_are_constant(dtype, number):
+    constant = np.where(VARYING > 500, number, np.nextafter(number, np.float32(0)))
     units = units_of(x := images(VARYING, 300.0, constant).astype(np.float32))
     assert units.constant == (False, True, True) and units.rounded_away() < LOST
     check(units, x.astype(dtype))
