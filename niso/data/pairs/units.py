@@ -29,6 +29,8 @@ NARROW = 0.01
 """Share of this width below which observations may be in larger units: metres, not millimetres."""
 ROUNDED = 1e-5
 """Width of a range, as a share of its largest value, of values that may differ by rounding alone."""
+ROUNDING = 1e-6
+"""Relative difference of a constant of other data that may be rounding: of float32, after a few operations."""
 LOST = 1e-3
 """Share of their deviation, see `Units.rounded_away`, above which values are not held by float32."""
 EXTREME = 1e15
@@ -130,9 +132,9 @@ class Units:
     def check(self, observed: np.ndarray | Tensor, given: np.ndarray | Tensor) -> None:
         """Check that observations are in these units, and given in a type that holds how they vary.
 
-        Values may lie outside of the range by half of its width, and so may the mean of a channel. Where no range is
-        known, values may not be `EXTREME`. A warning names values that fill hardly any of the range, negatives, and
-        blank observations.
+        Values may lie outside of the range by half of its width, and so may the mean of a channel. A constant channel
+        has to be that constant somewhere, and a warning says where it is not. Where no range is known, values may not
+        be `EXTREME`. A warning names values that fill hardly any of the range, negatives, and blank observations.
 
         Args:
             observed: with an axis of channels.
@@ -149,7 +151,7 @@ class Units:
             raise ValueError("a mask is no picture with values 0 … 255, as those trained on")
         self._check_range(float(seen.min()), float(seen.max()), rounding > 0)
         if self.ranges:
-            self._check_channels(_means(observed, all_but_channels(observed.ndim, self.channels_first)))
+            self._check_channels(observed, rounding)
         if self.rounded_away(rounding) > 1:
             kind = str(given.dtype).removeprefix("torch.")
             raise ValueError(f"{kind} does not hold how the observations vary: give float64, as those trained on")
@@ -179,16 +181,37 @@ class Units:
                 stacklevel=2,
             )
 
-    def _check_channels(self, means: Sequence[float]) -> None:
-        """For a channel may be far smaller than another."""
-        channels = zip(means, self.ranges, self.constant, strict=True)
-        for channel, (mean, (least, most), constant) in enumerate(channels):
-            room = (most - least) * OUTSIDE
-            if not constant and not least - room <= mean <= most + room:
+    def _check_channels(self, observed: np.ndarray | Tensor, rounding: float) -> None:
+        """For a channel may be far smaller than another, or constant."""
+        axes = all_but_channels(observed.ndim, self.channels_first)
+        found = zip(_means(observed, axes), *_extremes(observed, axes), strict=True)
+        known = zip(self.ranges, self.constant, strict=True)
+        for channel, ((mean, low, high), ((least, most), constant)) in enumerate(zip(found, known, strict=True)):
+            where, room = f"channel {channel} of the observations", (most - least) * OUTSIDE
+            if constant:  # whose scale is 1 or more, so that rounding of less changes nothing
+                room = max(room, max(ROUNDING, rounding) * max(1.0, -least, most))
+                self._check_constant(where, (low, high), (least - room, most + room), least)
+            elif not least - room <= mean <= most + room:
                 raise ValueError(
-                    f"channel {channel} of the observations has a mean of {mean:g}, but those trained on lie between "
-                    f"{least:g} and {most:g} there: bring it to the same units"
+                    f"{where} has a mean of {mean:g}, but those trained on lie between {least:g} and {most:g} there: "
+                    "bring it to the same units"
                 )
+
+    @staticmethod
+    def _check_constant(where: str, found: tuple[float, float], allowed: tuple[float, float], constant: float) -> None:
+        """Other units change a constant everywhere; where it changes here and there, the model may still be of use."""
+        (low, high), (lower, upper) = found, allowed
+        if high < lower or upper < low:
+            raise ValueError(
+                f"{where} lies between {low:g} and {high:g}, but is {constant:g} in all those trained on: bring it to "
+                f"the same units, or give {constant:g}"
+            )
+        if low < lower or upper < high:
+            warnings.warn(
+                f"{where} lies between {low:g} and {high:g}, but is {constant:g} in all those trained on: the model "
+                "has not learned what else means",
+                stacklevel=4,
+            )
 
     def _look_at(self, observed: np.ndarray | Tensor) -> None:
         """Warn of observations that are blank, or the negatives of those trained on: black on white, not white on
@@ -228,6 +251,13 @@ def _means(values: np.ndarray | Tensor, axes: tuple[int, ...], hidden: bool = Fa
         mean = torch.nanmean if hidden and values.is_floating_point() else torch.mean
         return mean(values, axes, dtype=torch.float64).tolist()
     return np.asarray((np.nanmean if hidden else np.mean)(values, axes, dtype=np.float64)).tolist()
+
+
+def _extremes(values: np.ndarray | Tensor, axes: tuple[int, ...]) -> tuple[list[float], list[float]]:
+    """Smallest and largest values over these axes."""
+    if isinstance(values, Tensor):
+        return values.amin(axes).tolist(), values.amax(axes).tolist()
+    return values.min(axes).tolist(), values.max(axes).tolist()
 
 
 def _blank(values: np.ndarray | Tensor, channels_first: bool) -> bool:

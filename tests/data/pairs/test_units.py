@@ -11,6 +11,8 @@ from niso.data.pairs.units import LOST, Units
 
 RANDOM = np.random.default_rng(0)
 VARYING = RANDOM.normal(500, 300, (40, 4, 4))
+SMALL = VARYING / 1000
+"""Beside VARYING, so that each channel has a scale of its own."""
 
 
 def images(*channels):
@@ -56,3 +58,24 @@ def test_channels_that_vary_by_rounding_are_constant(dtype, number):
     units = units_of(x := images(VARYING, 300.0, constant).astype(np.float32))
     assert units.constant == (False, True, True) and units.rounded_away() < LOST
     check(units, x.astype(dtype))
+
+
+def test_a_channel_that_was_constant_is_that_constant():
+    """Kelvins, not degrees Celsius; zeros may be rounded as the networks see them."""
+    units = units_of(x := images(VARYING, SMALL, 300.0, 0.0))
+    for right in (x, images(VARYING, SMALL, np.nextafter(np.float32(300), np.float32(0)), 1e-9), x[:1]):
+        check(units, right)
+    check(units, x.astype(np.float16))
+    for wrong, channel in ((images(VARYING, SMALL, 26.0, 0.0), 2), (images(VARYING, SMALL, 300.0, 1 + SMALL**2), 3)):
+        with pytest.raises(ValueError, match=rf"^channel {channel} .* but is .* in all those trained on: bring it to"):
+            check(units, wrong)
+    parts = x.copy()
+    parts[3, 2] = 301
+    with pytest.warns(UserWarning, match="^channel 2 .* between 300 and 301, but is 300 in all those trained on: the"):
+        check(units, parts)
+
+
+def test_a_channel_that_is_constant_in_one_view_alone_may_vary():
+    x = images(VARYING, SMALL, 300.0)
+    turned = images(VARYING, SMALL, np.where(VARYING > 500, 300.0, 0.0))
+    check(units_of(x, turned), turned)
