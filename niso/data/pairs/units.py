@@ -33,6 +33,11 @@ ROUNDING = 1e-6
 """Relative difference of a constant of other data that may be rounding: of float32, after a few operations."""
 LOST = 1e-3
 """Share of their deviation, see `Units.rounded_away`, above which values are not held by float32."""
+RARE = 0.01
+"""Share of the values of a channel, of several, that may lie farther outside, as spikes do; one may in any case."""
+LARGER = 0.02
+"""Share of the largest value of a channel below which all of several observations may be in larger units: radians,
+not degrees."""
 EXTREME = 1e15
 """Of larger scaled values, and of those below its inverse, single precision does not hold sums of squares."""
 PIXELS = (0.0, 255.0)
@@ -132,9 +137,10 @@ class Units:
     def check(self, observed: np.ndarray | Tensor, given: np.ndarray | Tensor) -> None:
         """Check that observations are in these units, and given in a type that holds how they vary.
 
-        Values may lie outside of the range by half of its width, and so may the mean of a channel. A constant channel
-        has to be that constant somewhere, and a warning says where it is not. Where no range is known, values may not
-        be `EXTREME`. A warning names values that fill hardly any of the range, negatives, and blank observations.
+        Values may lie outside of the range by half of its width, and so may the mean and all but `RARE` values of a
+        channel. A constant channel has to be that constant somewhere, and a warning says where it is not. Where no
+        range is known, values may not be `EXTREME`. A warning names values that fill hardly any of the range, or of
+        that of a channel, negatives, and blank observations.
 
         Args:
             observed: with an axis of channels.
@@ -149,16 +155,17 @@ class Units:
         rounding = _rounding(given)
         if self.bytes and str(given.dtype).endswith("bool"):
             raise ValueError("a mask is no picture with values 0 … 255, as those trained on")
-        self._check_range(float(seen.min()), float(seen.max()), rounding > 0)
+        asked = self._check_range(float(seen.min()), float(seen.max()), rounding > 0)
         if self.ranges:
-            self._check_channels(observed, rounding)
+            self._check_channels(observed, rounding, len(observed) >= SEVERAL and not asked)
         if self.rounded_away(rounding) > 1:
             kind = str(given.dtype).removeprefix("torch.")
             raise ValueError(f"{kind} does not hold how the observations vary: give float64, as those trained on")
         if len(observed) >= SEVERAL and self.range is not None and self.range[0] < self.range[1]:
             self._look_at(observed)
 
-    def _check_range(self, low: float, high: float, floats: bool) -> None:
+    def _check_range(self, low: float, high: float, floats: bool) -> bool:
+        """Whether a warning asks for units."""
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ValueError("observations hold NaN or infinite values: repair or remove them")
         largest = max(-low, high)
@@ -166,7 +173,7 @@ class Units:
             raise ValueError(f"observations reach {largest:.0e}: bring them to units in which they are of order 1")
         least, most = self.range or (0.0, 0.0)
         if least == most:
-            return
+            return False
         room = (most - least) * OUTSIDE
         small = floats and self.range == PIXELS and -1 <= low and high <= 1 and (low, high) != (0, 0)
         if low < least - room or high > most + room or small:
@@ -174,15 +181,17 @@ class Units:
                 f"observations lie between {low:g} and {high:g}, but those trained on between {least:g} and {most:g}: "
                 "bring them to the same units"
             )
-        if 0 < high - low < NARROW * (most - least) and self.range != PIXELS:
+        narrow = 0 < high - low < NARROW * (most - least) and self.range != PIXELS
+        if narrow:
             warnings.warn(
                 f"observations lie between {low:g} and {high:g}, and those trained on between {least:g} and {most:g}: "
                 "are they in the same units?",
                 stacklevel=2,
             )
+        return narrow
 
-    def _check_channels(self, observed: np.ndarray | Tensor, rounding: float) -> None:
-        """For a channel may be far smaller than another, or constant."""
+    def _check_channels(self, observed: np.ndarray | Tensor, rounding: float, ask: bool) -> None:
+        """For a channel may be far smaller than another, or constant. Warn of small values if `ask`."""
         axes = all_but_channels(observed.ndim, self.channels_first)
         found = zip(_means(observed, axes), *_extremes(observed, axes), strict=True)
         known = zip(self.ranges, self.constant, strict=True)
@@ -191,10 +200,21 @@ class Units:
             if constant:  # whose scale is 1 or more, so that rounding of less changes nothing
                 room = max(room, max(ROUNDING, rounding) * max(1.0, -least, most))
                 self._check_constant(where, (low, high), (least - room, most + room), least)
-            elif not least - room <= mean <= most + room:
-                raise ValueError(
-                    f"{where} has a mean of {mean:g}, but those trained on lie between {least:g} and {most:g} there: "
-                    "bring it to the same units"
+                continue
+            trained = f"those trained on lie between {least:g} and {most:g} there"
+            if not least - room <= mean <= most + room:
+                raise ValueError(f"{where} has a mean of {mean:g}, but {trained}: bring it to the same units")
+            if low < least - room or high > most + room:
+                values = observed[:, channel] if self.channels_first else observed[..., channel]
+                lower, upper = np.float64(least - room), np.float64(most + room)  # half precision may not hold them
+                outside = int(((values < lower) | (values > upper)).sum())
+                if outside > max(1, RARE * math.prod(values.shape)):
+                    raise ValueError(
+                        f"{where} lies between {low:g} and {high:g}, but {trained}: bring it to the same units"
+                    )
+            if ask and 0 < max(-low, high) < LARGER * max(-least, most):
+                warnings.warn(
+                    f"{where} lies between {low:g} and {high:g}, and {trained}: is it in the same units?", stacklevel=3
                 )
 
     @staticmethod

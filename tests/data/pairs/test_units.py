@@ -79,3 +79,34 @@ def test_a_channel_that_is_constant_in_one_view_alone_may_vary():
     x = images(VARYING, SMALL, 300.0)
     turned = images(VARYING, SMALL, np.where(VARYING > 500, 300.0, 0.0))
     check(units_of(x, turned), turned)
+
+
+def test_each_channel_is_compared_with_its_own_range(recwarn):
+    """An accelerometer beside a gyroscope, in degrees a second; their means are about 0 in any unit."""
+    small, large = RANDOM.normal(0, [[[[10]], [[500]]]], (40, 2, 4, 4)).swapaxes(0, 1)
+    units = units_of(x := images(small, large))
+    for right in (x, 1.4 * x, images(small / 100, large)[:7], x / 20, images(0 * small, large)):
+        check(units, right)
+    assert not recwarn
+    with pytest.raises(ValueError, match=r"^channel 0 of the .* lies between .* there: bring it to the same units"):
+        check(units, images(60 * small, large))
+    for wrong, channel in ((images(small / 1000, large), 0), (images(small, np.deg2rad(large)), 1)):
+        with pytest.warns(UserWarning, match=rf"^channel {channel} of .* there: is it in the same units\?"):
+            check(units, wrong)
+
+
+def test_rare_values_of_a_channel_may_be_far_off():
+    units = units_of(x := images(SMALL, VARYING))
+    one, spiky = x.copy(), x.copy()
+    one[0, 0, 0, 0] += 5
+    spiky[0, 0, :2, :3] += 5  # of 640
+    for right in (one[:1], spiky):
+        check(units, right)
+    with pytest.raises(ValueError, match=r"^channel 0 of the .* lies between"):
+        check(units, spiky[:2])
+
+
+def test_bounds_may_be_more_than_half_precision_holds():
+    units = units_of(x := images(SMALL, 30 * VARYING + 10_000, 50 * (VARYING - 500)))
+    x[0, 1, 0, 0] = -65_000
+    check(units, x.astype(np.float16))
