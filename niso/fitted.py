@@ -21,6 +21,7 @@ from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
 from niso.data.pairs.scaling import as_tensor
 from niso.data.pairs.units import Units
+from niso.data.shapes.prepared import check_preparation
 from niso.errors import InputError, counted, first_line, in_words_of_python
 from niso.experiments.classifier import Classifier
 from niso.experiments.diagnosis import Finding
@@ -120,6 +121,8 @@ class Fitted:
         self.classes: tuple[str | int, ...] = () if classifier is None else tuple(data["classes"])
         """Labels that the classifier tells apart, as they were given, whole floats as integers; empty without one."""
         self._geometry = {key: tuple(map(float, data[key])) for key in GEOMETRY if key in data}
+        layout = {"layout": data["layout"]} if "layout" in data else {}  # all that runs of before say
+        self._preparation = layout | data.get("preparation", {})
         hidden = getattr(settings.config, "confidence", "none") == "given"  # NaN are pixels that are not seen
         self.units = Units.of(data, hidden)
         """Of observations: how they become what networks take, and which are refused."""
@@ -309,6 +312,7 @@ class Fitted:
         )
         if not len(read.values):
             raise InputError(f"{path} holds no observations")
+        check_preparation(str(path), read.preparation, self._preparation)
         try:
             self._shaped(torch.empty(read.values.shape, device="meta"))
             units.check(read.values, read.values)

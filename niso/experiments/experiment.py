@@ -190,9 +190,9 @@ class Experiment(ABC):
         `scaling` with `offset` and `scale`, a number each or one a channel, by which values as a user has them become
         those that networks take. Values that lie far from `range`, the smallest and the largest value of the data, are
         refused. Scaled values are clipped to ±`clip`, and there may be any number of channels where `any_channels` is
-        true. `classes` are the labels of a classifier, in the order of its scores. "chosen" is what else builds the
-        networks again. All others say how the data is split: a run goes on, and is evaluated, with the same split
-        alone.
+        true. `classes` are the labels of a classifier, in the order of its scores. `preparation` says how maps of
+        prepared shapes were prepared: others are refused. "chosen" is what else builds the networks again. All others
+        say how the data is split: a run goes on, and is evaluated, with the same split alone.
         """
         return {}
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,71 @@ def test_arrays_beside_other_files_of_parameters_are_no_shapes(tmp_path):
     np.save(tmp_path / "sub" / "a.npy", np.ones((4, 1, 8, 8), np.float32))
     read = read_observations(tmp_path / "sub" / "a.npy", (1, 8, 8), False, True)
     assert read.values.shape == (4, 1, 8, 8) and read.label is None
+
+
+@pytest.fixture
+def prepared_with(prepared, tmp_path):
+    """Makes copies of the shapes that say that they were prepared with other parameters."""
+
+    def copy(**changes):
+        folder = shutil.copytree(prepared, tmp_path / "-".join(changes))
+        parameters = json.loads((folder / "parameters.json").read_text())
+        (folder / "parameters.json").write_text(json.dumps(parameters | changes))
+        return folder
+
+    return copy
+
+
+@pytest.mark.parametrize(("name", "other"), [("layout", "driscoll-healy"), ("first_time", 0.05), ("eigenpairs", 7)])
+def test_shapes_that_were_prepared_in_another_way_are_refused(
+    run_once, prepared, prepared_with, tmp_path, refused, name, other
+):
+    run, there = run_once("niso"), prepared_with(**{name: other})
+    own = json.loads((prepared / "parameters.json").read_text())[name]
+    fitted = library.load(run)
+    words = rf"another way .* \({name} {other}, not {own}\): .* --{name.replace('_', '-')} {own}$"
+    for path in (there, there / "class1", there / "class2/0.npy"):
+        for model in (fitted, library.load(fitted.save(tmp_path / f"{path.name}-model"))):
+            with pytest.raises(InputError, match=words):
+                model.read(path)
+    out = tmp_path / "out.npz"
+    assert f"{name} {other}, not {own}" in refused("predict", run, there, "-o", out)
+    assert f"{name} {other}, not {own}" in refused("find", run, prepared, there / "class1", "-o", out)
+    pair = prepared / "class0/0.npy", there / "class0/0.npy"
+    assert f"{name} {other}, not {own}" in refused("map", run, *pair, "-o", out)
+    assert not out.exists()
+
+
+def test_other_variants_and_other_limits_of_maps_are_read(run_once, prepared_with):
+    fitted = library.load(run_once("niso"))
+    assert len(fitted.read(prepared_with(seed=1, variants=7, maps="own", distortion=3.0, classes=[])).values) == 60
+
+
+def test_runs_that_keep_the_layout_alone_are_held_to_it(run_once, prepared, prepared_with, tmp_path):
+    """As those of earlier versions."""
+    run = shutil.copytree(run_once("niso"), tmp_path / "run")
+    facts = json.loads((run / "run.json").read_text())
+    assert facts["data"].pop("preparation")["times"] == 2
+    (run / "run.json").write_text(json.dumps(facts))
+    there = prepared_with(first_time=0.05)
+    for fitted in (library.load(run), library.load(library.load(run).save(tmp_path / "model"))):
+        for folder in (prepared, there):
+            assert len(fitted.predict(np.asarray(fitted.read(folder).values))) == 60
+        with pytest.raises(InputError, match="layout driscoll-healy, not poles"):
+            fitted.read(prepared_with(layout="driscoll-healy") if fitted.run else tmp_path / "layout")
+
+
+def test_pairs_of_the_maps_of_a_shape_know_how_they_were_prepared(tiny_settings, write_shapes, tmp_path):
+    folder = write_shapes(tmp_path / "maps", classes=1, shapes=1, variants=40)
+    settings = tiny_settings("pairs", reading={"transform": "shift"})
+    run = tmp_path / "run"
+    runner.run(replace(settings, data_dir=folder / "class0/0.npy"), run)
+    fitted = library.load(run)
+    assert len(fitted.read(folder).values) == 40
+    parameters = folder / "parameters.json"
+    parameters.write_text(json.dumps(json.loads(parameters.read_text()) | {"last_time": 0.2}))
+    with pytest.raises(InputError, match=r"last_time 0\.2, not 0\.1"):
+        fitted.read(folder)
 
 
 @pytest.mark.parametrize("method", CASES)

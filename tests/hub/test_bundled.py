@@ -118,6 +118,9 @@ def test_its_files_go_together_and_name_no_place(name):
     model = bundled.find(name)
     config, record = (json.loads((model.folder / file).read_text()) for file in ("config.json", "record.json"))
     assert config["metrics"] == record["metrics"]
+    if "preparation" in config["facts"]["data"]:  # of shapes that niso made itself
+        assert record["settings"]["data_dir"] is None
+        assert config["facts"]["data"]["preparation"] == record["settings"]["config"]["preparation"]
     recorded = Settings.load(model.record.settings, model.folder)
     assert niso.load(name).settings.config == recorded.config
     assert f"`{model.metric.split()[0]}`" in model.card and model.about.endswith(".")

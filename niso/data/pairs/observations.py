@@ -6,8 +6,9 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -22,7 +23,7 @@ from niso.data.pairs.squares import read_pictures
 from niso.data.pairs.table import check_finite, check_numbers, plain
 from niso.data.photographs import EXTENSIONS, about_pictures, pictures_in
 from niso.data.prepared import PARAMETERS
-from niso.data.shapes.prepared import is_prepared, open_maps, prepared_names
+from niso.data.shapes.prepared import open_maps, preparation_of, shapes_within
 from niso.data.shapes.sources import SUFFIXES as MESHES
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import find_footage, unread_in
@@ -44,16 +45,19 @@ class Observed:
         names: of pictures, relative to their folder, of frames, CLIP/NUMBER, and of maps of prepared shapes,
             CLASS/SHAPE/NUMBER; empty for other arrays.
         label: (n,) classes, where arrays have them or folders of pictures, videos or shapes are classes.
+        preparation: how maps of prepared shapes were prepared; empty for others.
     """
 
     values: np.ndarray
     names: tuple[str, ...] = ()
     label: np.ndarray | None = None
+    preparation: Mapping[str, Any] = field(default_factory=dict)
 
     def taken(self, places: Sequence[int]) -> Observed:
         """The pictures at these places, in this order."""
         label = None if self.label is None else self.label[places]
-        return Observed(self.values[places], tuple(self.names[place] for place in places), label)
+        names = tuple(self.names[place] for place in places)
+        return replace(self, values=self.values[places], names=names, label=label)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`names` and `label`, where there are any, for a file of what a model makes of the values."""
@@ -132,15 +136,9 @@ def _shapes(path: Path) -> Observed | None:
     Raises:
         InputError: a file is damaged, or maps have several sizes.
     """
-    place = path.resolve()
-    for folder in (place, *place.parents[:2]):
-        if is_prepared(folder):
-            files = {name: folder / f"{name}.npy" for name in prepared_names(folder)}
-            within = [name for name, file in files.items() if file.is_relative_to(place) and file.is_file()]
-            if within:
-                break
-    else:
+    if (found := shapes_within(path)) is None:
         return None
+    folder, within = found
     maps = [open_maps(folder, name) for name in within]
     if len({part.shape[1:] for part in maps}) > 1:
         raise InputError(f"{path} has maps of several sizes: prepare it again, or give the .npy file of a shape")
@@ -148,7 +146,8 @@ def _shapes(path: Path) -> Observed | None:
     check_finite(str(path), {"maps": values})
     counts = [len(part) for part in maps]
     names = [f"{name}/{number}" for name, count in zip(within, counts, strict=True) for number in range(count)]
-    return Observed(values, tuple(names), np.repeat([name.partition("/")[0] for name in within], counts))
+    label = np.repeat([name.partition("/")[0] for name in within], counts)
+    return Observed(values, tuple(names), label, preparation_of(folder))
 
 
 def _frames(path: Path, size: int) -> Observed:

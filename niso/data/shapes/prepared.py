@@ -17,7 +17,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +36,8 @@ from niso.files.writing import write_atomically
 from niso.geometry.domains.equirectangular import Layout
 
 FORMAT = 1
+OF_MAPS = ("height", "width", "layout", "eigenpairs", "times", "first_time", "last_time")
+"""Parameters that say what a number of a map means; others say which variants there are, and which maps are good."""
 
 Maps = Float16[np.ndarray, "variants channels height width"]
 
@@ -132,6 +134,44 @@ def is_prepared(folder: Path) -> bool:
     except InputError:
         return False
     return parameters.get("format") == FORMAT and parameters.get("layout") in get_args(Layout)
+
+
+def shapes_within(path: Path) -> tuple[Path, list[str]] | None:
+    """The prepared folder that a path is or lies in, and the names of its shapes that the path holds; None without."""
+    place = path.resolve()
+    for folder in (place, *place.parents[:2]):
+        if is_prepared(folder):
+            files = {name: folder / f"{name}.npy" for name in prepared_names(folder)}
+            within = [name for name, file in files.items() if file.is_relative_to(place) and file.is_file()]
+            if within:
+                return folder, within
+    return None
+
+
+def preparation_of(folder: Path) -> dict[str, Any]:
+    """What a prepared folder says of how its shapes, whichever they are, were prepared.
+
+    Raises:
+        InputError: it says nothing.
+    """
+    parameters = read_json(folder / PARAMETERS)
+    return {key: value for key, value in parameters.items() if key not in ("format", "classes")}
+
+
+def check_preparation(source: str, given: Mapping[str, Any], trained: Mapping[str, Any]) -> None:
+    """Check that maps mean what those meant that a model was trained on, as far as both say how they were prepared.
+
+    Raises:
+        InputError: they do not.
+    """
+    other = [name for name in OF_MAPS if name in given and name in trained and given[name] != trained[name]]
+    if other:
+        differing = ", ".join(f"{name} {given[name]}, not {trained[name]}" for name in other)
+        flags = " ".join(f"--{name.replace('_', '-')} {trained[name]}" for name in other)
+        raise InputError(
+            f"{source} was prepared in another way than the shapes that the model was trained on ({differing}): "
+            f"prepare its meshes again as they were, but into another folder and with {flags}"
+        )
 
 
 def open_shapes(folder: Path) -> PreparedShapes:

@@ -28,6 +28,7 @@ from niso.data.pairs.scaling import means_of
 from niso.data.pairs.split import content
 from niso.data.pairs.table import Kind, Table
 from niso.data.pairs.variation import Variation
+from niso.data.shapes.prepared import preparation_of, shapes_within
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase, check_batch
 from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, frozen_phase, make_head, try_head
@@ -286,6 +287,7 @@ class Pairs(Experiment):
         """What was read, and all that was chosen: enough to build the same networks again without the data."""
         table, data = self.data.table, self.data
         geometry = {key: values for key in GEOMETRY if (values := getattr(table, key)) is not None}
+        shapes = None if self.data_dir is None else shapes_within(self.data_dir)
         return {
             "data": {
                 "name": Path(table.name).name,
@@ -297,6 +299,7 @@ class Pairs(Experiment):
                 **({"ranges": list(data.ranges)} if len(data.ranges[0]) > 1 else {}),
                 "mean": means_of(table, data.rows["train"].numpy()),
                 **{key: sketch(values) for key, values in geometry.items()},
+                **({} if shapes is None else {"preparation": preparation_of(shapes[0])}),
                 **({"own_networks": True} if self.config.architecture == "own" else {}),
                 **{f"{part}_observations": data.count(part) for part in data.rows},
             },

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from niso.data.evenly import evenly
 from niso.data.shapes.copies import copies_note
-from niso.data.shapes.prepared import open_shapes
+from niso.data.shapes.prepared import open_shapes, preparation_of
 from niso.errors import InputError
 from niso.experiments.classifier import Classifier
 from niso.experiments.experiment import Experiment, Phase, check_batch
@@ -212,6 +212,7 @@ class Shapes(Experiment):
             "kind": "images",
             "shape": [shapes.channels, shapes.height, shapes.width],
             "layout": shapes.layout,
+            "preparation": preparation_of(shapes.folder),
             "classes": list(shapes.classes),
             "scaling": {"offset": maps.mean.flatten().tolist(), "scale": maps.range.flatten().tolist()},
             "clip": 1.0,
