@@ -46,13 +46,15 @@ def record_of(run: Run) -> dict[str, Any]:
             f"{run.path}: {CHANGED}: undo that, or `niso resume {in_shell(run.path)}` where it asks for more steps"
         )
     settings, facts = without_places(run.settings), run.facts
+    preparation = (facts.get("data") or {}).get("preparation")  # of shapes, which settings do not say with --data-dir
     settings["data_dir"] = Path(settings.get("data_dir") or "").name or None
     return {
         **{key: settings.pop(key, facts.get(key)) for key in ("experiment", "preset", "method", "seed")},
         "metrics": run.metrics,
         "curves": run.curves,
         "facts": {name: facts.get(name) for name in FACTS}
-        | {name: facts[name] for name in WHERE_THERE_ARE if name in facts},
+        | {name: facts[name] for name in WHERE_THERE_ARE if name in facts}
+        | ({"preparation": preparation} if preparation else {}),
         "settings": settings,
     }
 

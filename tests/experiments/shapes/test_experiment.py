@@ -30,9 +30,11 @@ from niso.networks import ConvConfig
 from niso.random import EVALUATION_SEED
 from niso.results import Result
 from niso.runs import runner
+from niso.runs.record import write_record
 from niso.training import checkpoint
 from niso.training.ahead import Ahead
 from niso.training.processes import make_fabric, network_precision
+from niso.training.run import Run
 
 CPU = torch.device("cpu")
 CLASSES, SHAPES, VARIANTS, CHANNELS, HEIGHT, WIDTH = 3, 4, 5, 2, 8, 16
@@ -477,6 +479,15 @@ def test_other_shapes_of_the_same_names_are_other_data(folder, tmp_path):
     parameters.write_text(json.dumps(json.loads(parameters.read_text()) | {"radius": 0.5}))
     known.append(make(own).facts()["content"])
     assert len(set(known)) == 4
+
+
+def test_a_record_says_how_the_shapes_of_a_folder_were_prepared(finished_once, data_of, tmp_path):
+    run = Run.open(finished_once("shapes"))
+    record = Run.read(write_record(run, tmp_path))
+    parameters = json.loads((data_of("shapes") / "parameters.json").read_text())
+    assert record.facts["preparation"] == {key: parameters[key] for key in parameters.keys() - {"format", "classes"}}
+    assert record.settings["config"] == run.settings["config"]  # so that it goes together with older ones
+    assert "preparation" not in Run.read(write_record(Run.open(finished_once("torus")), tmp_path)).facts
 
 
 def test_copies_of_a_mesh_are_named(folder, tmp_path):
