@@ -20,6 +20,10 @@ ALIKE = 1e-2
 """Share of how far observations are moved by which places that are computed in float32 may change them."""
 TWICE = 0.7
 """Share of how far T moves observations up to which T twice is T²: what leaves the frame does not come back."""
+STILL = 1e-3
+"""Share of the largest value up to which what changes is rounding: the observation does not move."""
+DRAWS = 64
+"""How often transformations are drawn, one for each observation that is tried, until one moves its own."""
 KEPT = 3
 """Frequencies along each axis of what `compose` is tried on, 0 among them."""
 
@@ -132,43 +136,51 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
     """An action, if it is as `Transformations` says, by a try on some observations.
 
     Raises:
-        InputError: it lacks a part, or fails, or gives something of another form, or something else each time; or
-            observations are not moved, or not each by its own transformation.
+        InputError: it lacks a part, or fails, or gives something of another form, what is not finite, or something else
+            each time; or observations are not moved, however often it draws, or not each by its own transformation.
 
     A line says where T² by `compose` is not T twice.
     """
     if not isinstance(action, Transformations):
         lacking = [part for part in ("unit", "sample", "act", "strength") if not hasattr(action, part)]
         raise InputError(f"action {name} lacks {', '.join(lacking)}: see niso.geometry.action.Transformations")
-    count, changes = len(x), x._version  # counts what is done in place
+    if not isinstance(action.unit, str):
+        raise InputError(f'action {name}: unit must be a text, such as "degrees", not {described(action.unit)}')
     try:
-        t, again = (action.sample(count, torch.Generator().manual_seed(0)) for _ in range(2))
-        if not isinstance(t, Tensor) or t.shape[:1] != (count,):
-            raise InputError(
-                f"action {name}: sample({count}) must give a tensor of {count} transformations, not {described(t)}"
-            )
-        if not torch.equal(t, again):
-            raise InputError(f"action {name}: sample must draw by the generator that it gets, for the same again")
-        twice = action.compose(t, t) if composes(action) else t
-        if not isinstance(twice, Tensor) or twice.shape != t.shape:
-            raise InputError(f"action {name}: compose must give {described(t)}, as it gets, not {described(twice)}")
-        moved, moved_again = action.act(x, t), action.act(x, t)
-        half = len(x) // 2
-        apart = action.act(x[half:], t[half:])
-        strength = action.strength(t)
-        smooth = _smooth(x)
-        once, at_once = action.act(smooth, t), action.act(smooth, twice)
-        stepwise = action.act(once, t)
+        moving = any(_check_draw(name, action, x, seed) for seed in range(DRAWS))
     except InputError:
         raise
     except Exception as error:  # an action may be the user's, and raise anything
         problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise InputError(f"action {name} does not act on observations {tuple(x.shape)}: {problem}") from error
+    if not moving:
+        raise InputError(f"action {name}: none of {DRAWS * len(x)} transformations moves anything: change its settings")
+    return action
+
+
+def _check_draw(name: str, action: Transformations, x: Float[Tensor, "batch ..."], seed: int) -> bool:
+    """Check what an action does by transformations of a seed; whether one of them moves its observation. Errors as of
+    `check_action`, and whatever the action raises."""
+    count, changes = len(x), x._version  # counts what is done in place
+    t, again = (action.sample(count, torch.Generator().manual_seed(seed)) for _ in range(2))
+    if not isinstance(t, Tensor) or t.shape[:1] != (count,):
+        raise InputError(
+            f"action {name}: sample({count}) must give a tensor of {count} transformations, not {described(t)}"
+        )
+    if not torch.equal(t, again):
+        raise InputError(f"action {name}: sample must draw by the generator that it gets, for the same again")
+    twice = action.compose(t, t) if composes(action) else t
+    if not isinstance(twice, Tensor) or twice.shape != t.shape:
+        raise InputError(f"action {name}: compose must give {described(t)}, as it gets, not {described(twice)}")
+    moved, moved_again, strength = action.act(x, t), action.act(x, t), action.strength(t)
     if x._version != changes:
         raise InputError(f"action {name}: act changes the observations that it gets: let it give others")
     if not isinstance(moved, Tensor) or moved.shape != x.shape or moved.dtype != x.dtype:
         raise InputError(f"action {name}: act must give {described(x)}, as it gets, not {described(moved)}")
-    if not torch.allclose(moved, moved_again, rtol=0, atol=0, equal_nan=True):
+    if not moved.isfinite().all():
+        low, high = x.aminmax()
+        raise InputError(f"action {name}: act gives what is not finite for values from {low:.2g} to {high:.2g}")
+    if not torch.equal(moved, moved_again):
         raise InputError(f"action {name}: act must give the same for the same t: let sample draw what is random")
     if not isinstance(strength, Tensor) or strength.shape != (count,):
         raise InputError(f"action {name}: strength must give a tensor of {count} numbers, not {described(strength)}")
@@ -176,15 +188,21 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
         raise InputError(f"action {name}: strength must give finite numbers from 0 on, not {strength.tolist()}")
     if moved[strength > 0].equal(x[strength > 0]) and bool((strength > 0).any()):
         raise InputError(f"action {name}: act leaves observations as they are, though their strength is not 0")
+    moving = (moved - x).abs().flatten(1).amax(1) > STILL * x.abs().max()
+    if not moving.any():
+        return False
+    half = count // 2
+    apart = action.act(x[half:], t[half:])
     if not (apart - moved[half:]).abs().mean() <= ALIKE * (moved[half:] - x[half:]).abs().mean() + ALIKE**2:
         raise InputError(f"action {name}: act must move each observation by its own transformation, t[i] for x[i]")
     if composes(action):
-        errors, moves = ((a - b).abs().flatten(1).mean(1) for a, b in ((stepwise, at_once), (once, smooth)))
-        if errors.median() > TWICE * moves.median():
-            say(f"! action {name}: T twice is not T² of compose, off by {errors.median() / moves.median():.2g} of T")
-    if not isinstance(action.unit, str):
-        raise InputError(f'action {name}: unit must be a text, such as "degrees", not {described(action.unit)}')
-    return action
+        smooth = _smooth(x)[moving]
+        once, at_once = action.act(smooth, t[moving]), action.act(smooth, twice[moving])
+        stepwise = action.act(once, t[moving])
+        error, move = ((a - b).abs().flatten(1).mean(1).median() for a, b in ((stepwise, at_once), (once, smooth)))
+        if error > TWICE * move:
+            say(f"! action {name}: T twice is not T² of compose, off by {error / move:.2g} of T")
+    return True
 
 
 def _smooth(x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:

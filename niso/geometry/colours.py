@@ -14,6 +14,9 @@ from niso.geometry.action import check_kind, in_single_precision, on_device_of
 from niso.linalg import matmul
 from niso.named_values import FROM_DATA
 
+COUNTED = 10
+"""Channels up to which all corners of the cube of colours are counted; of more, as many are drawn."""
+
 
 @dataclass(frozen=True)
 class ColourMaps:
@@ -21,7 +24,8 @@ class ColourMaps:
 
     They are a group, for values are not cut off: colours may leave −1 … 1. Observations are (batch, channels, height,
     width). Transformations are (batch, channels + 1, channels + 1) matrices that act on (x, 1), exponentials of random
-    ones, in float64 as sampled. The strength is the mean distance by which the corners of the cube of colours move.
+    ones, in float64 as sampled. The strength is the mean distance by which the corners of the cube of colours move; of
+    more than 10 channels, 1,024 random corners, always the same.
 
     Attributes:
         channels: of the images.
@@ -64,7 +68,16 @@ class ColourMaps:
         return torch.linalg.inv(t)
 
     def strength(self, t: Float[Tensor, "batch size size"]) -> Float[Tensor, " batch"]:
-        corners = torch.tensor(list(product((-1.0, 1.0), repeat=self.channels)), dtype=t.dtype, device=t.device).mT
+        corners = _corners(self.channels).to(t)
         corners = torch.cat([corners, corners.new_ones(1, corners.shape[1])])
         moved = (t @ corners)[:, :-1] - corners[:-1]
         return moved.norm(dim=1).mean(1)
+
+
+def _corners(channels: int) -> Float[Tensor, "channels corners"]:
+    """Corners of the cube −1 … 1, all of them or, of more than `COUNTED` channels, some that are always the same."""
+    if channels <= COUNTED:
+        return torch.tensor(list(product((-1.0, 1.0), repeat=channels)), dtype=torch.float64, device="cpu").mT
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randint(2, (channels, 2**COUNTED), generator=generator, dtype=torch.float64, device="cpu")
+    return 2 * drawn - 1

@@ -7,6 +7,8 @@ from inspect import getattr_static
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from niso.errors import InputError, nearest
 from niso.geometry import ACTIONS
@@ -47,5 +49,13 @@ def make_action(
         problem = f"{error}" if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: {error}"
         raise InputError(f"{flag} {name} does not fit {kind} {shape}: {problem}{remedy}") from error
     action = changed(f"action {name}", action, settings or {})
-    # noise, in which whatever moves is seen
-    return check_action(name, action, torch.rand(TRIED, *shape, generator=torch.Generator().manual_seed(0)))
+    return check_action(name, action, _noise(kind, shape))
+
+
+def _noise(kind: str, shape: tuple[int, ...]) -> Float[Tensor, "tried ..."]:
+    """Observations in which whatever moves is seen, with values as scaling makes them: of images and volumes −1 … 1, of
+    others of deviation 1."""
+    generator = torch.Generator().manual_seed(0)
+    if kind in ("images", "volumes"):
+        return 2 * torch.rand(TRIED, *shape, generator=generator, device="cpu") - 1
+    return torch.randn(TRIED, *shape, generator=generator, device="cpu")

@@ -208,7 +208,7 @@ def test_what_is_composed_can_be_applied_twice_without_inverses():
         ),
         ({"compose": lambda self, second, first: None}, "compose must give .*, not NoneType"),
         ({"compose": lambda self, t: t}, "does not act on observations .*: TypeError"),
-        ({"act": lambda self, x, t: x * torch.ones(3)[t, None]}, "does not act on .*: IndexError"),  # 4 octaves
+        ({"act": lambda self, x, t: x * torch.full((3,), 2)[t, None]}, "does not act on .*: IndexError"),  # 4 octaves
         ({"sample": lambda self, *_: np.zeros(2)}, r"sample\(2\) must give a tensor of 2 transformations, not ndarray"),
         ({"sample": lambda self, *_: torch.zeros(1)}, r"must give a tensor of 2 .*, not torch.float32 of \(1,\)"),
         ({"act": lambda self, x, t: x[:, :2]}, r"act must give torch.float32 of \(2, 3\), as it gets, not .*\(2, 2\)"),
@@ -221,6 +221,9 @@ def test_what_is_composed_can_be_applied_twice_without_inverses():
         ({"strength": lambda self, t: t.double() / 0}, "strength must give finite numbers from 0 on, not"),
         ({"strength": lambda self, t: t.float() * torch.nan}, "strength must give finite numbers from 0 on, not"),
         ({"act": lambda self, x, t: x * torch.rand(2, 1)}, "act must give the same for the same t"),
+        ({"act": lambda self, x, t: x * t[:, None] / 0}, "act gives what is not finite for values from 1 to 1"),
+        ({"act": lambda self, x, t: x * torch.nan}, "act gives what is not finite for values from 1 to 1"),
+        ({"sample": lambda self, count, _: torch.zeros(count)}, "none of 128 transformations moves anything: change"),
         ({"unit": 1}, 'unit must be a text, such as "degrees", not int'),
     ],
 )
@@ -527,6 +530,70 @@ def test_actions_that_are_wrong_in_their_values_are_told(monkeypatch, capsys):
     monkeypatch.setitem(ACTIONS, "mine", f"{__name__}.Undoing")
     make_action("--action", "mine", "points", (3,))
     assert "! action mine: T twice is not T² of compose" in capsys.readouterr().err
+
+
+class Rooted(Doubling):
+    """Of values that are not negative alone."""
+
+    def act(self, x, t):
+        return x.sqrt() * 2.0 ** t[:, None]
+
+
+class Flips(Doubling):
+    """A few observations are flipped."""
+
+    share = 0.3
+
+    def sample(self, count, generator=None):
+        return (torch.rand(count, generator=generator) < self.share).long()
+
+    def act(self, x, t):
+        return x.flip(1).where(t[:, None, None] > 0, x)
+
+    def compose(self, second, first):
+        return (second + first) % 2
+
+
+class SeldomFlips(Flips):
+    share = 0.02
+
+
+class OnceFlips(Flips):
+    def compose(self, second, first):
+        return second | first
+
+
+def test_an_action_is_tried_on_values_of_both_signs(monkeypatch):
+    for kind, shape in (("points", (3,)), ("images", (3,))):
+        monkeypatch.setitem(ACTIONS, "mine", f"{__name__}.Rooted")
+        with pytest.raises(InputError, match=r"mine: act gives what is not finite for values from -"):
+            make_action("--action", "mine", kind, shape)
+
+
+@pytest.mark.parametrize(("kind", "told"), [(Flips, False), (SeldomFlips, False), (OnceFlips, True)])
+def test_what_moves_few_observations_is_tried_on_these(monkeypatch, capsys, kind, told):
+    monkeypatch.setitem(ACTIONS, "mine", f"{__name__}.{kind.__name__}")
+    make_action("--action", "mine", "signals", (9, 2))
+    assert ("! action mine: T twice is not T² of compose, off by 1 of T" in capsys.readouterr().err) == told
+
+
+@pytest.mark.parametrize("name", ["rotation", "elastic", "colour"])
+def test_transformations_that_do_nothing_are_refused(name):
+    setting = "angle" if name == "rotation" else "deviation"
+    with pytest.raises(InputError, match=f"action {name}: none of 512 transformations moves anything: change its sett"):
+        make_action("--transform", name, "images", (3, 64, 64), {setting: 0.0})
+    make_action("--transform", name, "images", (3, 64, 64), {setting: 0.1 if name == "rotation" else 0.01})
+
+
+def test_colours_of_many_channels_have_strengths(generator):
+    strengths = []
+    for channels in (10, 11, 200):
+        maps = make_action("--transform", "colour", "images", (channels, 2, 2))
+        t = maps.sample(50, generator)
+        nothing = torch.eye(channels + 1, dtype=torch.float64)[None]
+        assert maps.strength(nothing).tolist() == [0] and torch.equal(maps.strength(t), maps.strength(t))
+        strengths.append(maps.strength(t).mean().item() / channels)
+    assert strengths[1] == pytest.approx(strengths[0], rel=0.1)
 
 
 def test_nothing_is_told_of_nisos_own_actions(capsys):

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_smaller_settings_draw_smaller_transformations(name, setting, factor):
         return
     strengths = []
     for share in (0.0, 0.01, 1.0):
-        action = made(name, others | {setting: share * factor})
+        action = replace(made(name, others | {setting: factor}), **{setting: share * factor})  # 0 is refused
         t = action.sample(64, generator())
         if name == "warp":
             t[:, 0] = 0  # shifts are always uniform
