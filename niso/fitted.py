@@ -25,6 +25,7 @@ from niso.data.shapes.prepared import check_preparation
 from niso.errors import InputError, counted, first_line, in_words_of_python
 from niso.experiments.classifier import Classifier
 from niso.experiments.diagnosis import Finding
+from niso.experiments.head import check_scores
 from niso.experiments.registered import FACT, registered
 from niso.experiments.saved import REBUILT, Saved, plain_name, write_saved
 from niso.experiments.settings import Settings
@@ -249,6 +250,7 @@ class Fitted:
         Raises:
             TypeError: there is no classifier, or as in `encode`.
             ValueError: as in `encode`.
+            InputError: its scores are not finite.
         """
         if self.classifier is None:
             raise TypeError(
@@ -257,14 +259,14 @@ class Fitted:
         scaled = self.scaled(x)
         classifier = self.classifier.to(scaled.device)
         with torch.no_grad(), in_mode(classifier, False):
-            parts = [classifier(part).softmax(-1) for part in scaled.split(BATCH)]
-        return self._like(x, torch.cat(parts))
+            scores = torch.cat([classifier(part) for part in scaled.split(BATCH)])
+        return self._like(x, check_scores(scores).softmax(-1))
 
     def predict(self, x: A) -> np.ndarray:
         """Labels (n,) of observations: the most probable of `classes`.
 
         Raises:
-            TypeError, ValueError: as in `probabilities`.
+            TypeError, ValueError, InputError: as in `probabilities`.
         """
         return np.array(self.classes)[torch.as_tensor(self.probabilities(x)).argmax(-1).cpu().numpy()]
 

@@ -634,6 +634,27 @@ class Untrained(Head):
         return head.requires_grad_(False)
 
 
+def mistaken(name, mistake):
+    """A head with a mistake in its scores."""
+
+    class Mistaken(Scores):
+        def forward(self, a):
+            return mistake(super().forward(a))
+
+    def make(cls, examples, classes, config, eigenvalues):
+        return Mistaken(2, classes, config.mlp)
+
+    return type(name, (SingularValues,), {"make": classmethod(make), "__module__": __name__})
+
+
+Endless = mistaken("Endless", lambda scores: scores / 0)
+Chance = mistaken("Chance", lambda scores: scores + torch.randn_like(scores))
+Mixing = mistaken("Mixing", lambda scores: scores - scores.mean(0))
+Squeezed = mistaken("Squeezed", torch.squeeze)
+Cut = mistaken("Cut", torch.detach)
+Elsewhere = mistaken("Elsewhere", lambda scores: scores.to("meta"))
+
+
 class Lacking(Head):
     pass
 
@@ -702,6 +723,18 @@ SMALL = (
         (Fewer, "Fewer does not classify features of this method: RuntimeError: mat1 and mat2"),
         (Nothing, r"Nothing\.make must give a torch.nn.Module, not NoneType"),
         (Untrained, "Untrained has no parameters to train"),
+        (Endless, "Endless gives scores that are not finite"),
+        (
+            Chance,
+            "scores of classifier wrong: Chance for an observation differ from call to call in evaluation mode: let",
+        ),
+        (
+            Mixing,
+            "scores of classifier wrong: Mixing for an observation depend on the others of its batch in evaluation",
+        ),
+        (Squeezed, r"Squeezed (must give scores of 2 classes, here \(1, 2\)|does not classify .*TypeCheckError)"),
+        (Cut, r"Cut cuts off its gradients, so that it does not train: leave out detach\(\) and torch.no_grad\(\)"),
+        (Elsewhere, "Elsewhere gives scores on meta, but its features are on cpu"),
         (Lacking, "Lacking lacks make: see niso.methods.heads.head.Head"),
         (OfInstance, r"OfInstance\.make must be a classmethod of \(examples, classes, config, eigenvalues\)"),
         (OtherWords, r"OtherWords\.make must be a classmethod of \(examples, classes, config, eigenvalues\)"),
@@ -734,6 +767,24 @@ class Plain(LeastSquares):
 
 class ListedMethod(LeastSquares):
     reads = ["norm"]  # noqa: RUF012
+
+
+class Ending(nn.Linear):
+    """Has what it gets no more."""
+
+    def forward(self, a):
+        return super().forward(a.mul_(2).flatten(1))
+
+
+class OwnHead(LeastSquares):
+    def head(self, config, examples, classes):
+        return Ending(examples[0].numel(), classes)
+
+
+def test_a_head_that_changes_its_features_is_refused():
+    method = OwnHead(ClassifierConfig(rank=4), Networks(nn.Linear(3, 2), nn.Linear(2, 3), (1, 12), 2))
+    with pytest.raises(InputError, match=r"^OwnHead\.head changes the features that it gets"):
+        try_head(method, ClassifierConfig(), torch.randn(5, 12, 3), 2)
 
 
 @pytest.mark.usefixtures("registered")

@@ -135,6 +135,15 @@ def test_classes_are_predicted_as_labels_were_given(label, tmp_path):
         np.testing.assert_array_equal(loaded.probabilities(x), probable)
 
 
+def test_scores_that_are_not_finite_are_no_class(monkeypatch):
+    x, tx = shifted()
+    model = niso.fit(x, tx, label=np.arange(len(x)) % 2, head={"steps": 2}, **FEW)
+    monkeypatch.setattr(type(model.classifier.head), "forward", lambda self, a: torch.full((len(a), 2), torch.nan))
+    for use in (model.predict, model.probabilities):
+        with pytest.raises(InputError, match=r"^the classifier's scores are not finite for 3 of 3 observations: look"):
+            use(x[:3])
+
+
 def test_a_method_without_maps_is_named():
     x, tx = shifted()
     few = {key: value for key, value in FEW.items() if key != "rank"}

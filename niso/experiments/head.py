@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from niso.checks import described
 from niso.config import SPECTRAL
-from niso.errors import InputError, first_line
+from niso.errors import InputError, counted, first_line
+from niso.experiments.alone import CUT, check_alone, seeded
 from niso.experiments.experiment import Phase
 from niso.linalg import matmul
 from niso.messages import say
@@ -44,18 +45,25 @@ def try_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch 
     weights are drawn, stays as it is.
 
     Raises:
-        InputError: it cannot be made, gives something else than a score of each class, or has nothing to train.
+        InputError: it cannot be made, gives something else than finite scores of each class, which depend on an
+            observation alone and have gradients, changes its features, or has nothing to train.
     """
     x, kind, training = x[:TRIED], type(method), method.model.training
     name = f"classifier {config.classifier}: {kind.head_of(config).__name__}"
     if kind.head is not Method.head:
         name = f"{kind.__name__}.head"
     try:
-        with torch.no_grad(), torch.random.fork_rng([]), method.precision():
+        with torch.random.fork_rng([]), method.precision():
             head = make_head(method, config, x, classes).eval()
-            features = method.head_features(x)
-            scores = head(features)
-            turned = head(_turned(features)) if _is_invariant(method, config) else scores
+            with torch.no_grad():
+                features = method.head_features(x)
+            before = features._version  # counts what is done in place
+            scores, redrawn = (_scores(name, head, features, classes, seed) for seed in (0, 1))
+            if features._version != before:
+                raise InputError(f"{name} changes the features that it gets, which metrics need: let it make others")
+            one = _scores(name, head, features[[0] * len(x)], classes)  # and itself in place of the others
+            _scores(name, head, features[:1], classes)
+            turned = _scores(name, head, _turned(features), classes) if _is_invariant(method, config) else scores
     except InputError:
         raise
     except Exception as error:  # a head may be the user's, and raise anything
@@ -63,16 +71,32 @@ def try_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch 
         raise InputError(f"{name} does not classify features of this method: {problem}") from error
     finally:
         method.model.train(training)
-    if not (isinstance(scores, Tensor) and scores.shape == (len(x), classes) and scores.is_floating_point()):
-        expected = f"scores of {classes} classes, here ({len(x)}, {classes})"
-        raise InputError(f"{name} must give {expected}, not {described(scores)}")
     if not any(parameter.requires_grad for parameter in head.parameters()):
         raise InputError(f"{name} has no parameters to train: choose another classifier, or give it some")
+    if not scores.requires_grad:
+        raise InputError(f"{name} {CUT}")
+    if features.isfinite().all() and not scores.isfinite().all():
+        raise InputError(f"{name} gives scores that are not finite")
+    check_alone(f"scores of {name}", scores[0], one[0], redrawn[0])
     if (change := (turned - scores).abs().max()) > INVARIANT * scores.abs().max():
         share = change / scores.abs().max()
         say(
             f"! scores of {name} change by {share:.2g} under orthogonal maps of features, which should leave them alone"
         )
+
+
+def _scores(
+    name: str, head: nn.Module, features: Float[Tensor, "batch length channels"], classes: int, seed: int = 0
+) -> Float[Tensor, "batch classes"]:
+    """Scores by random numbers of a seed, with gradients; InputError where they are no such tensor."""
+    with seeded(seed, features.device), torch.enable_grad():
+        scores = head(features)
+    shape = len(features), classes
+    if not (isinstance(scores, Tensor) and scores.shape == shape and scores.is_floating_point()):
+        raise InputError(f"{name} must give scores of {classes} classes, here {shape}, not {described(scores)}")
+    if scores.device != features.device:
+        raise InputError(f"{name} gives scores on {scores.device}, but its features are on {features.device}")
+    return scores
 
 
 def _is_invariant(method: Method, config: ClassifierConfig) -> bool:
@@ -125,6 +149,20 @@ def frozen_phase(
         return features[index], labels[index]
 
     return Phase("head", objective(nn.Identity()), sample, config.head, prepare=encoded)
+
+
+def check_scores(scores: Float[Tensor, "batch classes"]) -> Float[Tensor, "batch classes"]:
+    """Scores of a trained classifier, as they are.
+
+    Raises:
+        InputError: some are not finite: they say nothing, and the first class would seem to be the most probable.
+    """
+    if wrong := int((~scores.isfinite()).any(1).sum()):
+        raise InputError(
+            f"the classifier's scores are not finite for {wrong} of {counted(len(scores), 'observation')}: look at its "
+            "head, or train it by a lower learning rate"
+        )
+    return scores
 
 
 def accuracy_chance(labels: Int[Tensor, " observations"]) -> float:

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from niso.experiments.head import accuracy_chance, frozen_phase, make_head
+from niso.errors import InputError
+from niso.experiments.head import accuracy_chance, check_scores, frozen_phase, make_head
 from niso.methods.config import ClassifierConfig
 from tests.methods.test_rounding import Alike, make, observations
 
@@ -67,3 +68,11 @@ def test_a_head_is_made_by_what_evaluation_gives():
 
 def test_the_accuracy_of_chance_is_that_of_the_most_frequent_label():
     assert accuracy_chance(torch.tensor([2, 0, 2, 2, 1])) == 0.6
+
+
+def test_scores_that_are_not_finite_are_no_prediction():
+    scores = torch.randn(5, 3)
+    assert check_scores(scores) is scores
+    scores[1, 2], scores[3] = torch.inf, torch.nan
+    with pytest.raises(InputError, match=r"scores are not finite for 2 of 5 observations: look at its head"):
+        check_scores(scores)

@@ -23,7 +23,15 @@ from niso.data.squares import signed
 from niso.errors import InputError
 from niso.experiments import partial_views
 from niso.experiments.experiment import PIXELS, Experiment, Phase, check_batch
-from niso.experiments.head import ACCURACY_CHANCE, OF_FROZEN, accuracy_chance, frozen_phase, make_head, try_head
+from niso.experiments.head import (
+    ACCURACY_CHANCE,
+    OF_FROZEN,
+    accuracy_chance,
+    check_scores,
+    frozen_phase,
+    make_head,
+    try_head,
+)
 from niso.experiments.homnist import classification
 from niso.experiments.homnist.classification import Scores
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS, Architecture, HomnistConfig
@@ -255,7 +263,7 @@ class Homnist(Experiment):
         self.head.eval()
         features = self.method.head_features(x)
         with self.precision():
-            return self.head(features).argmax(-1)
+            return check_scores(self.head(features)).argmax(-1)
 
     def accuracy(self, digits: Part) -> float:
         """Share of upright digits classified correctly."""

@@ -31,7 +31,7 @@ from niso.data.pairs.variation import Variation
 from niso.data.shapes.prepared import preparation_of, shapes_within
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase, check_batch
-from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, frozen_phase, make_head, try_head
+from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, check_scores, frozen_phase, make_head, try_head
 from niso.experiments.own import Own
 from niso.experiments.pairs.choice import choose, keep, lacking, said, with_rank
 from niso.experiments.pairs.metrics import METRICS, VALIDATED
@@ -411,8 +411,9 @@ class Pairs(Experiment):
         if self.head is not None:
             self.head.eval()
             for name in [name for name in found if name != "train"]:
+                parts = found[name].head.split(BATCH)
                 with self.precision():
-                    predicted = torch.cat([self.head(part).argmax(-1) for part in found[name].head.split(BATCH)])
+                    predicted = torch.cat([check_scores(self.head(part)).argmax(-1) for part in parts])
                 values[f"head{name}"] = (predicted == found[name].labels).double().mean().item()
         return values | probes(found, method.has_invariants)
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from niso.checks import described
 from niso.data.pairs.table import CHANNELS_FIRST, Kind
 from niso.errors import InputError
+from niso.experiments.alone import CUT, NORM, check_alone, depends, seeded
 from niso.experiments.own import Own, check_module
 from niso.experiments.pairs.recipes import Chosen
 from niso.methods.method import Networks
@@ -23,8 +24,6 @@ from niso.networks import ConvConfig, MLPConfig, ViTConfig, ViTDecoder, ViTEncod
 from niso.networks.pointwise import PointwiseNetwork
 from niso.networks.signals import SignalConfig, SignalDecoder, SignalEncoder
 from niso.networks.volumes import VolumeConfig, VolumeDecoder, VolumeEncoder
-from niso.random import reseed
-from niso.testing import relative_error
 from niso.training.mode import in_mode
 
 
@@ -109,9 +108,6 @@ def _module(name: str) -> object:
     return importlib.import_module(name)
 
 
-ALONE = 1e-4
-"""Relative difference from which what networks make of an observation depends on others."""
-_NORM = "normalise each observation by itself, e.g. by nn.GroupNorm"
 _FLOAT = "give both networks by .float(); a run in another precision converts them"
 
 
@@ -166,15 +162,12 @@ def check_independence(own: Own, shape: tuple[int, ...]) -> None:
             _check_gradients(own, last)
         parts = zip(("encoder's latents", "decoder's values"), zip(*made, strict=True), strict=True)
         for part, (one, other, redrawn) in parts:
-            if not training and relative_error(one, redrawn) > ALONE:
-                problem = f"the {part} for an observation differ from call to call in evaluation mode"
-                raise InputError(f"{problem}: let dropout and noise depend on self.training")
-            if relative_error(one, other) > ALONE:
+            if not training:
+                check_alone(f"the {part}", one, other, redrawn)
+            elif depends(one, other):
                 problem = f"the {part} for an observation depend on the others of its batch"
-                if not training:
-                    raise InputError(f"{problem} in evaluation mode: {_NORM}")
                 more = "as of batch normalisation, but not in evaluation"
-                warnings.warn(f"in training {problem}, {more}: {_NORM}", stacklevel=2)
+                warnings.warn(f"in training {problem}, {more}: {NORM}", stacklevel=2)
                 return
 
 
@@ -204,9 +197,7 @@ def _tried(own: Own, x: Tensor, training: bool) -> tuple[list[Made], Made]:
 
 def _through(own: Own, batch: Tensor, seed: int, gradients: bool) -> Made:
     """Latents and values of a batch, by random numbers of a seed, as of dropout."""
-    cuda = [batch.device] if batch.device.type == "cuda" else []
-    with torch.random.fork_rng(cuda), torch.set_grad_enabled(gradients):
-        reseed(seed, batch.device)
+    with seeded(seed, batch.device), torch.set_grad_enabled(gradients):
         latents = own.encoder(batch)
         return Made(latents, own.decoder(latents.detach()))
 
@@ -215,8 +206,7 @@ def _check_gradients(own: Own, made: Made) -> None:
     """InputError where a network has weights that train, and what it made in training has no gradient."""
     for network, role, values in zip(own, ("encoder", "decoder"), made, strict=True):
         if not values.requires_grad and any(p.requires_grad for p in network.parameters()):
-            why = f"the {role} cuts off its gradients, so that it does not train"
-            raise InputError(f"{why}: leave out detach() and torch.no_grad(), or freeze it by requires_grad_(False)")
+            raise InputError(f"the {role} {CUT}, or freeze it by requires_grad_(False)")
 
 
 def _restore(buffers: list[tuple[Tensor, Tensor]]) -> None:

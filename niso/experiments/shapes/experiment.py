@@ -25,7 +25,15 @@ from niso.data.shapes.prepared import open_shapes, preparation_of
 from niso.errors import InputError
 from niso.experiments.classifier import Classifier
 from niso.experiments.experiment import Experiment, Phase, check_batch
-from niso.experiments.head import ACCURACY_CHANCE, OF_FROZEN, accuracy_chance, frozen_phase, make_head, try_head
+from niso.experiments.head import (
+    ACCURACY_CHANCE,
+    OF_FROZEN,
+    accuracy_chance,
+    check_scores,
+    frozen_phase,
+    make_head,
+    try_head,
+)
 from niso.experiments.own import Own
 from niso.experiments.shapes.examples import ShapeExample, examples
 from niso.experiments.shapes.maps import ShapeMaps, embedded
@@ -331,7 +339,7 @@ class Shapes(Experiment):
         predicted = []
         for shape in members:
             parts = [self.maps(shape.expand(len(part)), part) for part in variants.split(BATCH)]
-            predicted.append(torch.cat([self._scores(part).argmax(-1) for part in parts]))
+            predicted.append(torch.cat([check_scores(self._scores(part)).argmax(-1) for part in parts]))
         return torch.stack(predicted).cpu()
 
     def _scores(self, x: Tensor) -> Tensor:
