@@ -769,6 +769,10 @@ class ListedMethod(LeastSquares):
     reads = ["norm"]  # noqa: RUF012
 
 
+class Objectless(LeastSquares):
+    objective = None
+
+
 class Ending(nn.Linear):
     """Has what it gets no more."""
 
@@ -792,6 +796,7 @@ def test_a_method_of_another_form_is_named_and_harms_no_other(niso, refused, tmp
     for part, message in {
         Apart: "Apart.objective does not hold the parameters of Apart's model: keep the model as a submodule",
         Plain: "Plain.objective must give a torch.nn.Module, not function",
+        Objectless: "Objectless.objective must give a torch.nn.Module, not NoneType",
         ListedMethod: "ListedMethod.reads must be a frozenset of names",
     }.items():
         monkeypatch.setitem(METHODS, "wrong", f"{__name__}.{part.__name__}")
@@ -810,6 +815,14 @@ class Odd(LeastSquares):
         ("solve", lambda self, a, b: a[0] @ b[0].mT, r"Odd\.solve must give a tensor \(4, \d+, \d+\) for .*not "),
         ("solve", lambda self, a, b: a @ b, r"Odd\.solve fails on .* and .*: RuntimeError: "),
         ("solve", lambda self, a, b: torch.nan * a @ b.mT, r"Odd\.solve gives what is not finite"),
+        (
+            "solve",
+            lambda self, a, b: (a @ b.mT).double(),
+            r"Odd\.solve must give torch.float32 for coefficients of torch.float32, not torch.float64",
+        ),
+        ("solve", lambda self, a, b: a @ b.zero_().mT, r"Odd\.solve changes what it gets"),
+        ("encode", lambda self, x: self.model.encode(x.neg_()), r"Odd\.encode changes what it gets"),
+        ("decode", lambda self, a: self.model.decode(a.neg_()), r"Odd\.decode changes what it gets"),
         ("decode", lambda self, a: self.model.decode(a)[..., :1], r"Odd\.decode must give a tensor \(4, 12, 12\) for"),
         ("encode", lambda self, x: x.flatten(1), r"Odd\.encode must give a tensor \(4, …, …\) for .*"),
         ("encode", lambda self, x: None, r"Odd\.encode must give a tensor .*, not NoneType"),
@@ -822,7 +835,7 @@ def test_what_a_method_gives_is_tried_before_training(refused, tmp_path, monkeyp
     assert re.search(message, line), line
     assert not (tmp_path / "run").exists()
     monkeypatch.setattr(Experiment, "try_first", lambda *_: None)
-    if part == "decode":  # a difference of these has a shape
+    if part == "decode" and "give" in message:  # a difference of these has a shape
         with pytest.raises(TypeError, match=r"Odd\.decode must give observations \(.*, 12, 12\), not \(.*, 12, 1\)"):
             main(["run", "toy", "--method", "odd", "--out", str(tmp_path / "run")])
 

@@ -29,8 +29,9 @@ def try_method(method: Method, objective: nn.Module, views: Sequence[Tensor]) ->
         views: the batch of a step, ψ and Tψ first.
 
     Raises:
-        InputError: `encode`, `solve` or `decode` fails, or gives something of another form or what is not finite; or
-            the objective gives no terms of a loss. What else goes wrong in it keeps its place in the program.
+        InputError: `encode`, `solve` or `decode` fails, gives something of another form or what is not finite, or
+            changes what it gets; or the objective gives no terms of a loss. What else goes wrong in it keeps its place
+            in the program.
     """
     name, modes = type(method).__name__, [(module, module.training) for module in (method.model, objective)]
     x, tx = (view[:TRIED] for view in views[:2])
@@ -44,6 +45,8 @@ def try_method(method: Method, objective: nn.Module, views: Sequence[Tensor]) ->
                 tau = _given(
                     f"{name}.solve", lambda pair: method.solve(*pair), (a, b), (len(a), *2 * [a.shape[1]]), finite
                 )
+                if tau.dtype != a.dtype:
+                    raise InputError(f"{name}.solve must give {a.dtype} for coefficients of {a.dtype}, not {tau.dtype}")
                 if method.isometric and (error := _from_orthogonal(tau)) > ORTHOGONAL:
                     say(f"! maps of {name} are not orthogonal (by {error:.2g}) → say isometric = False in its class")
                 b = matmul(tau, a)
@@ -65,6 +68,8 @@ def _given(what: str, function: Callable[[Any], Any], x: Any, shape: tuple[int |
         what: the function, for messages.
         shape: of what it gives; None stands for any length.
     """
+    tensors = x if isinstance(x, tuple) else (x,)
+    changes = [tensor._version for tensor in tensors]  # counts what is done in place
     try:
         given = function(x)
     except InputError:
@@ -76,6 +81,8 @@ def _given(what: str, function: Callable[[Any], Any], x: Any, shape: tuple[int |
     if not form or any(side not in (None, length) for side, length in zip(shape, given.shape, strict=True)):
         sides = ", ".join("…" if side is None else str(side) for side in shape)
         raise InputError(f"{what} must give a tensor ({sides}) for {_words(x)}, not {described(given)}")
+    if [tensor._version for tensor in tensors] != changes:
+        raise InputError(f"{what} changes what it gets, which metrics need: let it make others")
     if finite and not given.isfinite().all():
         raise InputError(f"{what} gives what is not finite for {_words(x)}")
     return given

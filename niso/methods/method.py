@@ -206,9 +206,9 @@ class Method(Part, ABC):
         Raises:
             InputError: it is no module, or holds other parameters.
         """
-        name = type(self).__name__
+        name, make = type(self).__name__, self.objective
         with torch.random.fork_rng([]):
-            objective = self.objective()
+            objective = make() if callable(make) else make
         if not isinstance(objective, nn.Module):
             raise InputError(f"{name}.objective must give a torch.nn.Module, not {described(objective)}")
         held = set(map(id, objective.parameters()))
