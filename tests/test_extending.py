@@ -36,6 +36,7 @@ from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.predictor import Baseline
 from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.settings import Settings
+from niso.experiments.trial import try_method
 from niso.functional_map import least_squares_map
 from niso.geometry import ACTIONS, se3
 from niso.geometry.domains.domain import Domain, box
@@ -900,12 +901,16 @@ def test_niso_itself_makes_no_such_mistake():
         assert not any(part.mistake() for part in registry.found().values())
 
 
-def test_trials_leave_the_random_generator_as_it_is():
+def test_trials_leave_the_random_generator_and_modes_as_they_are():
     method = METHODS.find("niso")(ClassifierConfig(rank=4), Networks(nn.Linear(3, 2), nn.Linear(2, 3), (1, 12), 2))
-    before = torch.get_rng_state()
+    method.model.encoder.eval()  # a part that the user has frozen
+    before, modes = torch.get_rng_state(), [part.training for part in method.model.modules()]
     method.check_objective()
-    try_head(method, ClassifierConfig(), torch.rand(9, 12, 3, generator=torch.Generator().manual_seed(0)), 5)
-    assert torch.equal(torch.get_rng_state(), before) and method.model.training
+    x = torch.rand(9, 12, 3, generator=torch.Generator().manual_seed(0))
+    try_head(method, ClassifierConfig(), x, 5)
+    try_method(method, method.objective(), (x, x.flip(1)))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert modes == [part.training for part in method.model.modules()] and not all(modes)
 
 
 def keyword(*, data_dir):

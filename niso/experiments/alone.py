@@ -12,6 +12,8 @@ from niso.errors import InputError
 from niso.random import reseed
 from niso.testing import relative_error
 
+TRIED = 8
+"""Observations that a method or a classifier is tried on before training, at most."""
 ALONE = 1e-4
 """Relative difference from which what is made of an observation depends on others, or on chance."""
 NORM = "normalise each observation by itself, e.g. by nn.GroupNorm"

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from niso.checks import described
 from niso.config import SPECTRAL
 from niso.errors import InputError, counted, first_line
-from niso.experiments.alone import CUT, check_alone, seeded
+from niso.experiments.alone import CUT, TRIED, check_alone, seeded
 from niso.experiments.experiment import Phase
 from niso.linalg import matmul
 from niso.messages import say
@@ -23,12 +23,11 @@ from niso.networks import ClassificationObjective
 from niso.random import local_part
 from niso.results import Metric
 from niso.training.loop import Sampler
+from niso.training.mode import in_mode
 
 ACCURACY_CHANCE = Metric("accuracy_chance", "share of the most frequent class among those that accuracies are of")
 OF_FROZEN = {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
 """Settings that the training of a head alone does not read, and why."""
-TRIED = 8
-"""Observations that a classifier is tried on before training, at most."""
 INVARIANT = 1e-2
 """Share of the largest score by which an orthogonal map may change scores: rounding."""
 
@@ -48,12 +47,12 @@ def try_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch 
         InputError: it cannot be made, gives something else than finite scores of each class, which depend on an
             observation alone and have gradients, changes its features, or has nothing to train.
     """
-    x, kind, training = x[:TRIED], type(method), method.model.training
+    x, kind = x[:TRIED], type(method)
     name = f"classifier {config.classifier}: {kind.head_of(config).__name__}"
     if kind.head is not Method.head:
         name = f"{kind.__name__}.head"
     try:
-        with torch.random.fork_rng([]), method.precision():
+        with torch.random.fork_rng([]), method.precision(), in_mode(method.model, False):
             head = make_head(method, config, x, classes).eval()
             with torch.no_grad():
                 features = method.head_features(x)
@@ -69,8 +68,6 @@ def try_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch 
     except Exception as error:  # a head may be the user's, and raise anything
         problem = f"{type(error).__name__}: {first_line(error)}"
         raise InputError(f"{name} does not classify features of this method: {problem}") from error
-    finally:
-        method.model.train(training)
     if not any(parameter.requires_grad for parameter in head.parameters()):
         raise InputError(f"{name} has no parameters to train: choose another classifier, or give it some")
     if not scores.requires_grad:

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from niso.checks import described
 from niso.errors import InputError, first_line
+from niso.experiments.alone import TRIED
 from niso.linalg import matmul
 from niso.messages import say
 from niso.methods.method import Method
 from niso.training.meter import Meter
+from niso.training.mode import in_mode
 
-TRIED = 8
-"""Observations that a method is tried on, at most."""
 ORTHOGONAL = 1e-2
 """How far entries of (τᵀτ)² may lie from those of τᵀτ where maps are isometries, perhaps of a subspace."""
 
@@ -33,13 +33,11 @@ def try_method(method: Method, objective: nn.Module, views: Sequence[Tensor]) ->
             changes what it gets; or the objective gives no terms of a loss. What else goes wrong in it keeps its place
             in the program.
     """
-    name, modes = type(method).__name__, [(module, module.training) for module in (method.model, objective)]
+    name = type(method).__name__
     x, tx = (view[:TRIED] for view in views[:2])
     finite = bool(x.isfinite().all() and tx.isfinite().all())  # unseen pixels are not
-    try:
-        for module, _ in modes:
-            module.eval()
-        with torch.no_grad(), torch.random.fork_rng([]):
+    with in_mode(method.model, False), in_mode(objective, False), torch.random.fork_rng([]):
+        with torch.no_grad():
             a, b = (_given(f"{name}.encode", method.encode, view, (len(view), None, None), finite) for view in (x, tx))
             if method.has_maps:
                 tau = _given(
@@ -51,14 +49,11 @@ def try_method(method: Method, objective: nn.Module, views: Sequence[Tensor]) ->
                     say(f"! maps of {name} are not orthogonal (by {error:.2g}) → say isometric = False in its class")
                 b = matmul(tau, a)
             _given(f"{name}.decode", method.decode, b, tuple(tx.shape), finite)
-        with torch.random.fork_rng([]), method.precision():
+        with method.precision():
             try:
                 Meter().add(objective(tuple(views), 0.0))
             except TypeError as error:
                 raise InputError(f"{name}.objective: {first_line(error)}") from error
-    finally:
-        for module, training in modes:
-            module.train(training)
 
 
 def _given(what: str, function: Callable[[Any], Any], x: Any, shape: tuple[int | None, ...], finite: bool) -> Tensor:

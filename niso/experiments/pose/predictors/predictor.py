@@ -19,6 +19,7 @@ from niso.linalg import full_precision
 from niso.methods.method import Method
 from niso.methods.part import Part
 from niso.training.loop import Phase, Sampler
+from niso.training.mode import in_mode
 
 TRIED = 3
 """Pairs of frames that a predictor is tried on."""
@@ -140,19 +141,16 @@ def try_predictor(predictor: Predictor, size: int) -> None:
     Raises:
         InputError: `features` or `numbers` fails, or gives something of another form.
     """
-    name, training = type(predictor).__name__, predictor.training
-    device = predictor.orientation.device
+    name, device = type(predictor).__name__, predictor.orientation.device
     try:
-        with torch.no_grad(), torch.random.fork_rng([]):
+        with torch.no_grad(), torch.random.fork_rng([]), in_mode(predictor, False):
             frames = torch.rand(2, TRIED, 3, size, size, device="cpu").to(device)
-            numbers = predictor.eval().numbers(*map(predictor.features, frames))
+            numbers = predictor.numbers(*map(predictor.features, frames))
     except InputError:
         raise
     except Exception as error:  # the user's code may raise anything
         problem = f"{type(error).__name__}: {first_line(error)}"
         raise InputError(f"{name} does not take frames {tuple(frames.shape[1:])}: {problem}") from error
-    finally:
-        predictor.train(training)
     if not isinstance(numbers, Tensor) or numbers.shape != (TRIED, se3.PARAMETERS):
         expected = f"{se3.PARAMETERS} numbers of each pair, here ({TRIED}, {se3.PARAMETERS})"
         raise InputError(f"{name}.numbers must give {expected}, not {described(numbers)}")
