@@ -55,7 +55,7 @@ if behaviour == "crash":
     sys.exit("Traceback")
 if behaviour == "wait":
     time.sleep(60)
-metrics = {"threads": int(os.environ["OMP_NUM_THREADS"]), "leads": os.getsid(0) == os.getpid()}
+metrics = {"threads": int(os.environ["OMP_NUM_THREADS"]), "leads": int(os.getsid(0) == os.getpid())}
 (run / "checkpoints").mkdir(exist_ok=True)
 (run / "checkpoints" / "pretrain.safetensors").touch()
 (run / "metrics.json").write_text(json.dumps(metrics))
@@ -131,7 +131,7 @@ def test_all_runs_are_trained_and_those_that_are_finished_are_left(jobs, tmp_pat
         assert run_side_by_side(jobs("finish", "finish", "finish"), 2, tmp_path) == []
     runs = [Run.open(tmp_path / f"seed{seed}") for seed in range(3)]
     assert all(run.finished for run in runs)
-    assert runs[0].metrics == {"threads": 3, "leads": True}  # a session of its own: Ctrl-C of a terminal spares it
+    assert runs[0].metrics == {"threads": 3, "leads": 1}  # a session of its own: Ctrl-C of a terminal spares it
     assert runs[1].settings["seed"] == 1 and runs[1].facts == {"command": "niso run torus --seeds 3"}
     err = capfd.readouterr().err
     assert re.findall(r"^seed 2: (\w+)", err, re.MULTILINE)[-1] == "finished" and ": finished, 3 of 3" in err
