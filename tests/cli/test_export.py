@@ -1,5 +1,6 @@
-"""`niso export`: in processes of their own, for the check of types, on in this suite, does not go with exports."""
+"""`niso export`: in a process of its own, for the check of types, on in this suite, does not go with exports."""
 
+import json
 import re
 import subprocess
 import sys
@@ -19,13 +20,32 @@ from niso.data.pairs.scaling import Scaling
 from niso.errors import InputError
 from niso.export import Decode, Encode, frozen
 from niso.spectrum import FixedSpectrum
+from tests.fixtures import Result
 
 GUIDE = Path(__file__).parents[2] / "docs/how-to/trained-models.md"
 
 
-def export(*words):
-    command = [sys.executable, "-m", "niso", "export", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+COMMAND = """
+import contextlib, io, json
+from niso.cli.main import main
+out, err = io.StringIO(), io.StringIO()
+with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    try:
+        main({words})
+    except SystemExit as stop:
+        status = int(stop.code or 0)
+print(json.dumps([status, out.getvalue(), err.getvalue()]))
+"""
+
+
+@pytest.fixture
+def export(outside):
+    """Calls `niso export`."""
+
+    def call(*words):
+        return Result(*json.loads(outside(COMMAND.format(words=["export", *map(str, words)]))))
+
+    return call
 
 
 @pytest.fixture
@@ -45,11 +65,11 @@ def classifier(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_programs_of_torch_give_the_same(classifier, tmp_path, observed, refused):
+def test_programs_of_torch_give_the_same(classifier, tmp_path, observed, refused, export):
     done = export(classifier, "-o", tmp_path / "out")
-    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert done.status == 0 and done.err == "", done.err
     paths = [tmp_path / "out" / f"{name}.pt2" for name in ("encode", "decode", "map", "predict")]
-    lines = done.stdout.splitlines()
+    lines = done.out.splitlines()
     assert [line.partition(": ")[0] for line in lines] == list(map(str, paths))
     assert lines[-1] == f"{paths[-1]}: float32 (batch, 3, 8, 8) → (batch, 2) of cat, dog"
     fitted = library.load(classifier)
@@ -88,11 +108,11 @@ def test_programs_take_any_number_of_channels_where_the_model_does(finished_once
 
 
 @pytest.mark.slow
-def test_programs_of_onnx_give_the_same(classifier, tmp_path, observed):
+def test_programs_of_onnx_give_the_same(classifier, tmp_path, observed, export):
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     done = export(classifier, "--format", "onnx", "-o", tmp_path)
-    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert done.status == 0 and done.err == "", done.err
     fitted = library.load(classifier)
     programs = [onnxruntime.InferenceSession(tmp_path / f"{name}.onnx") for name in ("encode", "decode", "predict")]
     encode, decode, predict = programs
