@@ -86,7 +86,8 @@ def few_crops():
 @pytest.fixture(autouse=True, scope="session")
 def crops_once():
     """Crops of the same photographs are drawn once: runs of the torus and sphere draw thousands each time."""
-    from niso.data.photographs import crops, word_of
+    from niso.data.photographs import crops
+    from niso.data.pictures import word_of
 
     drawn = dict[tuple[Any, ...], torch.Tensor]()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections import Counter
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,16 +11,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Float
-from PIL import Image, ImageOps
+from PIL import Image
 from torch import Tensor
 
-from niso.data.evenly import evenly
-from niso.data.squares import as_rgb, image_file, opened
-from niso.data.video.sequences import natural
+from niso.data.pictures import EXTENSIONS, open_picture, pictures_in, size_of, word_of
 from niso.errors import InputError
-from niso.files.digests import digest
 from niso.files.paths import no_folder
-from niso.files.search import files_below
 
 TRAIN = (
     "skimage/astronaut.png",
@@ -42,13 +37,6 @@ TEST = ("skimage/coffee.png", "skimage/rocket.jpg", "skimage/grass.png", "sklear
 DAMAGED = 0.01
 """Share of a folder's images that may be unreadable; they are left out with a warning."""
 
-EXTENSIONS = {".png", ".jpg", ".jpeg", ".jfif", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp"}
-
-_NOT_READ = {".avif", ".cr2", ".dng", ".heic", ".heif", ".ico", ".jp2", ".nef", ".svg", ".tga"}
-"""Of pictures that are passed over."""
-_LOOKED_AT = 100
-"""Pictures of a folder, at most, whose headers tell how many bits grey has."""
-
 
 def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[Image.Image]]:
     """Training and held-out photographs, in RGB.
@@ -66,7 +54,7 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
             of them cannot be read.
     """
     if data_dir is None:
-        return [open_photograph(_shipped(name)) for name in TRAIN], [open_photograph(_shipped(name)) for name in TEST]
+        return [open_picture(_shipped(name)) for name in TRAIN], [open_picture(_shipped(name)) for name in TEST]
     if not data_dir.is_dir():
         remedy = "give a folder of images, to a run in its config.yaml"
         raise InputError(f"data folder {data_dir} {no_folder(data_dir)}: {remedy}")
@@ -85,7 +73,7 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
     images, problems = dict[Path, Image.Image](), list[str]()
     for file in files:
         try:
-            images[file] = open_photograph(file)
+            images[file] = open_picture(file)
         except InputError as error:
             problems.append(str(error))
             if len(problems) > DAMAGED * len(files):
@@ -116,61 +104,12 @@ def _copies(images: Mapping[Path, Image.Image]) -> dict[Path, Path]:
     return {file: earlier for file, earlier in found.items() if earlier != file}
 
 
-def word_of(image: Image.Image) -> str:
-    """A short word for what a picture shows: copies have the same, whatever their files are."""
-    return digest(repr(image.size).encode(), image.tobytes())
-
-
-def pictures_in(folder: Path) -> list[Path]:
-    """All pictures in a folder and below, but hidden ones, in the natural order of their names."""
-    return sorted(files_below(folder, EXTENSIONS), key=lambda path: natural(path.relative_to(folder).as_posix()))
-
-
-def size_of(path: Path) -> tuple[int, int]:
-    """Width and height of a picture by its header; 0 where that cannot be read: reading names the file."""
-    try:
-        with image_file(path) as image:
-            return image.size
-    except Exception:  # Pillow raises errors of many kinds
-        return 0, 0
-
-
 def _room() -> float:
     """Bytes that pictures may take: half of the machine's memory, or 8 GB where a system does not tell it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
     except (AttributeError, OSError, ValueError):  # as Windows
         return 8e9
-
-
-def about_pictures(place: Path) -> str:
-    """What a user should know of a picture, or of those in a folder and below: other formats are passed over, and of
-    grey of 16 bits 8 are kept. Empty where there are none of either."""
-    notes = []
-    if found := Counter(path.suffix.lower() for path in files_below(place, _NOT_READ)):
-        counts = ", ".join(f"{count:,} {suffix}" for suffix, count in sorted(found.items()))
-        notes.append(f"pictures of other formats are passed over ({counts}): save them as .png or .jpg")
-    files = pictures_in(place) if place.is_dir() else [place]
-    if any(_has_16_bits(files[number]) for number in evenly(_LOOKED_AT, len(files)).tolist()):
-        notes.append(
-            "grey of 16 bits is read in steps of 256: where values count, as of depth, give arrays (n, 1, H, W)"
-        )
-    return "; ".join(notes)
-
-
-def _has_16_bits(path: Path) -> bool:
-    """Whether a picture is grey of 16 bits, by its header; not where that cannot be read: reading names the file."""
-    try:
-        with image_file(path) as image:
-            return image.mode.startswith("I")
-    except Exception:  # Pillow raises errors of many kinds
-        return False
-
-
-def own_pictures(folder: Path) -> list[Path]:
-    """The pictures in a folder itself, but hidden ones, in the natural order of their names."""
-    shown = (path for path in folder.iterdir() if path.suffix.lower() in EXTENSIONS and not path.name.startswith("."))
-    return sorted(filter(Path.is_file, shown), key=lambda path: (natural(path.stem), path.name))
 
 
 def shipped() -> list[Path]:
@@ -183,15 +122,6 @@ def _shipped(name: str) -> Path:
     spec = find_spec(package)
     assert spec is not None and spec.origin is not None  # both are dependencies
     return Path(spec.origin).parent / {"skimage": "data", "sklearn": "datasets/images"}[package] / file
-
-
-def open_photograph(path: Path) -> Image.Image:
-    """An image file in RGB, see `as_rgb`; InputError where it cannot be read."""
-    with opened(path, f"image {path}") as image:
-        ImageOps.exif_transpose(image, in_place=True)  # upright, as viewers show it
-        rgb = as_rgb(image).copy()  # the file's own image would be closed
-    rgb.info["path"] = str(path)
-    return rgb
 
 
 def crops(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -48,3 +49,10 @@ def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
         shown = (Path(place, name) for name in names if not name.startswith("."))
         found += [path for path in shown if path.suffix.lower() in suffixes and (path.is_file() or path.is_symlink())]
     return sorted(found)
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """Sort key that places frame2 before frame10, however many digits there are."""
+    parts = [part for part in re.split(r"([0-9]+)", name) if part]
+    numbers = [part.lstrip("0") if part[0] in "0123456789" else None for part in parts]
+    return [(1, 0, part) if n is None else (0, len(n), n) for part, n in zip(parts, numbers, strict=True)]

@@ -3,8 +3,7 @@ import pytest
 import torch
 from PIL import Image
 
-from niso.data.photographs import crops, photographs, pictures_in
-from niso.data.video.posed_folders import frame_folder
+from niso.data.photographs import crops, photographs
 from niso.errors import InputError
 
 
@@ -52,14 +51,6 @@ def test_two_images_are_enough_and_folders_are_searched(tmp_path):
     picture(mode="L").save(tmp_path / "in" / "b.png")
     train, test = photographs(tmp_path)
     assert len(train) == len(test) == 1 and test[0].mode == "RGB"
-
-
-def test_hidden_files_and_folders_are_passed_over(tmp_path):
-    for name in ("2.png", "10.png", "._2.png", ".thumbnails/2.png", "more/1.png"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        Image.new("RGB", (4, 4)).save(tmp_path / name)
-    shown = [tmp_path / name for name in ("2.png", "10.png", "more/1.png")]
-    assert pictures_in(tmp_path) == shown and frame_folder(tmp_path).images == shown[:2]
 
 
 def test_images_that_do_not_fit_into_memory_are_refused_unread(folder, monkeypatch):

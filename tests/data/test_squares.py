@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from PIL.ExifTags import Base
 
-from niso.data.photographs import open_photograph, pictures_in, size_of
+from niso.data.pictures import open_picture, pictures_in, size_of
 from niso.data.squares import read_square, read_turned, square
 from niso.errors import InputError
 
@@ -91,7 +91,7 @@ def test_grey_of_16_bits_that_is_0_where_it_is_white_is_inverted(tmp_path):
             assert image.tag_v2[Base.PhotometricInterpretation] == 0
 
     save(grey << 8)
-    for read in (read_square(path, 8)[0], open_photograph(path)):
+    for read in (read_square(path, 8)[0], open_picture(path)):
         pixels = np.asarray(read)
         assert (pixels[:4] == 0).all() and (pixels[4:] == 200).all()
     save(grey << 4)
@@ -108,7 +108,7 @@ def test_large_pictures_are_read_in_silence_and_larger_ones_refused(tmp_path, mo
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read_square(large, 8)[1] == (1100, 1500)
-        assert open_photograph(large).size == size_of(large) == (1500, 1100)
+        assert open_picture(large).size == size_of(large) == (1500, 1100)
     with pytest.raises(InputError, match=r"larger\.(png|tif) has 3 megapixels, of which at most 2 are read: shrink"):
         read_square(larger, 8)
 
@@ -136,7 +136,7 @@ def transparent(mode):
 def test_what_is_transparent_is_white(tmp_path, mode):
     path, image = tmp_path / "icon.png", transparent(mode)
     image.save(path, transparency=image.info["transparency"]) if mode == "RGB" else image.save(path)
-    for read in (read_square(path, 8)[0], open_photograph(path)):
+    for read in (read_square(path, 8)[0], open_picture(path)):
         assert read.mode == "RGB"
         assert read.getpixel((0, 0)) == (255, 255, 255) and read.getpixel((7, 0)) == (0, 0, 0)
 
@@ -150,7 +150,7 @@ def test_pictures_are_turned_upright_and_their_cameras_with_them(tmp_path):
     assert size == (8, 4) and upright.getpixel((0, 2))[0] > 200 > 50 > upright.getpixel((3, 2))[0]
     also, size, orientation = read_turned(tmp_path / "turned.png", 4)
     assert also == upright and size == (4, 8) and orientation == 8
-    assert open_photograph(tmp_path / "turned.png").size == (4, 8)
+    assert open_picture(tmp_path / "turned.png").size == (4, 8)
 
 
 @pytest.mark.parametrize(("colour", "channels"), [(2, 3), (6, 4), (4, 2)])
@@ -163,8 +163,8 @@ def test_colours_of_16_bits_are_scaled_and_those_of_12_refused(tmp_path, colour,
     (tmp_path / "dark.png").write_bytes(png_of_16_bits(values, colour))
     image, _ = read_square(tmp_path / "full.png", 8)
     assert np.asarray(image).max() > 240
-    assert np.asarray(open_photograph(tmp_path / "full.png")).max() > 240
-    for read in (lambda path: read_square(path, 8), open_photograph):
+    assert np.asarray(open_picture(tmp_path / "full.png")).max() > 240
+    for read in (lambda path: read_square(path, 8), open_picture):
         with pytest.raises(InputError, match="its colours are at most 4095, not of full 16 bits: save it in 8 bits"):
             read(tmp_path / "dark.png")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from niso.files.search import files_below
+from niso.files.search import files_below, natural
 
 
 def test_files_below_a_folder_are_found_through_links_each_once(tmp_path: Path) -> None:
@@ -38,3 +38,8 @@ def test_pictures_of_runs_are_no_data(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert files_below(tmp_path, {".png"}) == [tmp_path / "cat/1.png"]
+
+
+def test_names_are_sorted_by_their_numbers_of_any_length_and_script():
+    names = ["frame²", "frame10", "frame2", "frame007", f"frame{'9' * 5000}", "frame", "frame1b"]
+    assert sorted(names, key=natural) == ["frame", "frame1b", "frame2", "frame007", "frame10", names[4], "frame²"]

@@ -11,7 +11,7 @@ from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory
 from niso.data.pairs.table import FEWEST, Table
-from niso.data.photographs import EXTENSIONS, about_pictures, own_pictures, pictures_in
+from niso.data.pictures import EXTENSIONS, about_pictures, own_pictures, pictures_in
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import Footage, find_footage, unread_in
 from niso.data.video.stream import open_stream

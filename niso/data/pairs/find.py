@@ -8,7 +8,7 @@ from pathlib import Path
 from niso.data.pairs import READERS
 from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
-from niso.data.photographs import EXTENSIONS as PICTURES
+from niso.data.pictures import EXTENSIONS as PICTURES
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.errors import InputError, some_of
 from niso.files.search import files_below

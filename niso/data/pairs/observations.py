@@ -21,7 +21,7 @@ from niso.data.pairs.pictures import classes_of
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import read_pictures
 from niso.data.pairs.table import check_finite, check_numbers, plain
-from niso.data.photographs import EXTENSIONS, about_pictures, pictures_in
+from niso.data.pictures import EXTENSIONS, about_pictures, pictures_in
 from niso.data.prepared import PARAMETERS
 from niso.data.shapes.prepared import open_maps, preparation_of, shapes_within
 from niso.data.shapes.sources import SUFFIXES as MESHES

@@ -10,7 +10,7 @@ from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory, read_pictures
 from niso.data.pairs.table import FEWEST, VIEWS, Table
-from niso.data.photographs import about_pictures, pictures_in
+from niso.data.pictures import about_pictures, pictures_in
 from niso.errors import InputError
 from niso.files.digests import digest_of_files
 

@@ -11,7 +11,8 @@ from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory, check_usable, read_pictures
 from niso.data.pairs.table import FEWEST, Table
-from niso.data.photographs import about_pictures, crops, open_photograph, pictures_in, shipped, size_of, word_of
+from niso.data.photographs import crops, shipped
+from niso.data.pictures import about_pictures, open_picture, pictures_in, size_of, word_of
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.errors import InputError, counted, some_of
 from niso.files.digests import digest_of_files
@@ -88,7 +89,7 @@ def cropped(name: str, files: list[Path], count: int, size: int, memory: float) 
     source, seen, refused = list[int](), dict[str, int](), dict[Path, InputError]()
     for number, file in enumerate(files):
         try:
-            picture = open_photograph(file)
+            picture = open_picture(file)
             drawn = crops([picture], each, size, step_seed(0, number, "crops") % (1 << 32))
         except InputError as error:
             refused[file] = error

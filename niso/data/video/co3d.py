@@ -25,8 +25,9 @@ import numpy as np
 import torch
 from pydantic import TypeAdapter
 
-from niso.data.video.sequences import TEST, TRAIN, Draw, Refused, Sequence, hold_out, natural
+from niso.data.video.sequences import TEST, TRAIN, Draw, Refused, Sequence, hold_out
 from niso.errors import InputError
+from niso.files.search import natural
 from niso.geometry import cameras
 
 FRAMES, SEQUENCES = "frame_annotations.jgz", "sequence_annotations.jgz"

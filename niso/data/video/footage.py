@@ -11,15 +11,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from niso.data.photographs import EXTENSIONS, about_pictures, own_pictures
+from niso.data.pictures import EXTENSIONS, about_pictures, own_pictures
 from niso.data.prepared import PARAMETERS
 from niso.data.video import co3d
 from niso.data.video.files import EXTENSIONS as VIDEO_EXTENSIONS
 from niso.data.video.files import Video
 from niso.data.video.posed_folders import colmap, frame_folder, nerfstudio
-from niso.data.video.sequences import Draw, Refused, Sequence, Source, hold_out, natural
+from niso.data.video.sequences import Draw, Refused, Sequence, Source, hold_out
 from niso.errors import InputError, counted, nearest, some_of
-from niso.files.search import files_below, holds_run, walk
+from niso.files.search import files_below, holds_run, natural, walk
 
 _MODELS = ("sparse/0", "sparse", "colmap/sparse/0", "")
 """Places of COLMAP's model in the folder that holds `images`."""

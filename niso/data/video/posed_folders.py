@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from niso.data.photographs import EXTENSIONS, own_pictures, pictures_in
+from niso.data.pictures import EXTENSIONS, own_pictures, pictures_in
 from niso.data.video.files import EXTENSIONS as VIDEOS
-from niso.data.video.sequences import Sequence, natural
+from niso.data.video.sequences import Sequence
 from niso.errors import InputError
 from niso.files.json import parse_json
+from niso.files.search import natural
 from niso.geometry import so3
 from niso.geometry.cameras import from_world_to_camera
 from niso.geometry.lenses import Lens, check_pinhole

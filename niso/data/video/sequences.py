@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -217,10 +216,3 @@ def longest_run(numbers: list[int], problems: dict[int, str]) -> range:
                 best = range(start, place)
             start = place + 1 if ends else place
     return best
-
-
-def natural(name: str) -> list[tuple[int, int, str]]:
-    """Sort key that places frame2 before frame10, however many digits there are."""
-    parts = [part for part in re.split(r"([0-9]+)", name) if part]
-    numbers = [part.lstrip("0") if part[0] in "0123456789" else None for part in parts]
-    return [(1, 0, part) if n is None else (0, len(n), n) for part, n in zip(parts, numbers, strict=True)]

@@ -17,7 +17,7 @@ from niso.data.pairs.paired import PairedReader
 from niso.data.pairs.pictures import PictureReader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.split import split
-from niso.data.photographs import about_pictures
+from niso.data.pictures import about_pictures
 from niso.data.squares import read_square
 from niso.data.video import stream
 from niso.errors import InputError

@@ -1,4 +1,4 @@
-"""Sequences of frames: the order of their names, their pixels, and which are held out."""
+"""Sequences of frames: their pixels, and which are held out."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,8 @@ import torch
 from PIL import Image
 from PIL.ExifTags import Base
 
-from niso.data.video.sequences import Sequence, hold_out, natural
+from niso.data.video.sequences import Sequence, hold_out
 from tests.poses import random_poses
-
-
-def test_names_are_sorted_by_their_numbers_of_any_length_and_script():
-    names = ["frame²", "frame10", "frame2", "frame007", f"frame{'9' * 5000}", "frame", "frame1b"]
-    assert sorted(names, key=natural) == ["frame", "frame1b", "frame2", "frame007", "frame10", names[4], "frame²"]
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.0, 0), (0.01, 1), (0.2, 4), (0.5, 10)])
