@@ -1,6 +1,7 @@
-"""What several processes do at once: gather the parts of a batch, and go on together or not at all.
+"""Work of several processes: the part of a batch that each takes, all parts gathered, and going on together or not at
+all.
 
-In a single process all of it does nothing.
+A single process has the whole batch, gathers nothing and waits for nobody.
 """
 
 from __future__ import annotations
@@ -10,13 +11,57 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed
 
-from niso.errors import OtherProcessError
-from niso.random import local_part, process
+from niso.errors import InputError, OtherProcessError
+
+T = TypeVar("T", bound=Tensor)
+
+PARENT = "NISO_PARENT_PROCESS"
+"""Environment variable with the number of the process that started the others."""
+
+LAST_WAIT = 10.0
+"""Seconds, at most, for which a process lets its parent end first after a failure."""
+
+
+def process() -> tuple[int, int]:
+    """(rank, number of processes) of this process; (0, 1) outside distributed runs."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
+
+
+def local_part(batch: T) -> T:
+    """This process's contiguous part of a global batch (first axis).
+
+    Raises:
+        ValueError: the batch does not divide evenly among the processes.
+    """
+    rank, world = process()
+    if len(batch) % world:
+        raise ValueError(f"a global batch of {len(batch)} does not divide evenly among {world} processes")
+    size = len(batch) // world
+    return batch[rank * size : (rank + 1) * size]  # type: ignore[return-value]  # a slice keeps the type
+
+
+def part_size(size: int, accumulation: int) -> int:
+    """Examples in each part of a batch.
+
+    Args:
+        size: of the batch of all processes.
+        accumulation: parts that each process computes its examples in.
+
+    Raises:
+        InputError: the batch does not divide.
+    """
+    processes = process()[1]
+    if size % (processes * accumulation):
+        among = f"{processes} processes" + (f" in {accumulation} parts each" if accumulation > 1 else "")
+        raise InputError(f"batch size {size} does not divide among {among}: choose a multiple")
+    return size // (processes * accumulation)
 
 
 class _FailedBeforeGather(Exception):
@@ -24,13 +69,6 @@ class _FailedBeforeGather(Exception):
 
 
 _inside_together = False
-
-
-PARENT = "NISO_PARENT_PROCESS"
-"""Environment variable with the number of the process that started the others."""
-
-LAST_WAIT = 10.0
-"""Seconds, at most, for which a process lets its parent end first after a failure."""
 
 
 @contextmanager
@@ -70,7 +108,7 @@ def together(agree: bool = True) -> Iterator[None]:
 
 
 def global_batch(part: Tensor) -> Tensor:
-    """Inverse of `niso.random.local_part`, in all processes at once; gradients flow back to the parts.
+    """Inverse of `local_part`, in all processes at once; gradients flow back to the parts.
 
     Raises:
         OtherProcessError: from the `together` around it, where another process failed before it came here.

@@ -6,15 +6,11 @@ the whole global batch, of which each process keeps its part.
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 
-from niso.errors import InputError
-
-T = TypeVar("T", bound=Tensor)
+from niso import collective
 
 EVALUATION_SEED = 20_241_210
 """Of held-out pairs and splits, the same for every run (the paper's conference date)."""
@@ -41,43 +37,6 @@ def reseed(seed: int, device: torch.device) -> None:
         torch.cuda.default_generators[device.index or 0].manual_seed(seed)
 
 
-def process() -> tuple[int, int]:
-    """(rank, number of processes) of this process; (0, 1) outside distributed runs."""
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    return 0, 1
-
-
-def local_part(batch: T) -> T:
-    """This process's contiguous part of a global batch (first axis).
-
-    Raises:
-        ValueError: the batch does not divide evenly among the processes.
-    """
-    rank, world = process()
-    if len(batch) % world:
-        raise ValueError(f"a global batch of {len(batch)} does not divide evenly among {world} processes")
-    size = len(batch) // world
-    return batch[rank * size : (rank + 1) * size]  # type: ignore[return-value]  # a slice keeps the type
-
-
 def batch_rand(size: int, device: torch.device | str | None = None) -> Tensor:
     """Uniform numbers in [0, 1) for `size` local examples, the same for any number of processes."""
-    return local_part(torch.rand(size * process()[1], device=device))
-
-
-def check_parts(size: int, accumulation: int) -> int:
-    """Examples in each part of a batch.
-
-    Args:
-        size: of the batch of all processes.
-        accumulation: parts that each process computes its examples in.
-
-    Raises:
-        InputError: the batch does not divide.
-    """
-    processes = process()[1]
-    if size % (processes * accumulation):
-        among = f"{processes} processes" + (f" in {accumulation} parts each" if accumulation > 1 else "")
-        raise InputError(f"batch size {size} does not divide among {among}: choose a multiple")
-    return size // (processes * accumulation)
+    return collective.local_part(torch.rand(size * collective.process()[1], device=device))

@@ -10,7 +10,7 @@ from jaxtyping import TypeCheckError
 from torch import nn
 
 import niso
-from niso import losses, random
+from niso import collective, losses
 from niso.objective import IsometryObjective
 
 POINTS, RANK, CHANNELS = 10, 6, 3
@@ -309,9 +309,9 @@ def test_processes_share_one_draw_of_the_dropout(monkeypatch, count, world):
     whole = model(*batch).loss()
     parts = []
     for rank in range(world):
-        monkeypatch.setattr(random, "process", lambda rank=rank: (rank, world))
+        monkeypatch.setattr(collective, "process", lambda rank=rank: (rank, world))
         torch.manual_seed(3)
-        parts.append(model(*(random.local_part(view) for view in batch)).loss())
+        parts.append(model(*(collective.local_part(view) for view in batch)).loss())
     torch.testing.assert_close(torch.stack(parts).mean(), whole)
 
 

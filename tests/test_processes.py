@@ -79,7 +79,7 @@ from PIL import Image
 from niso import report
 from niso.cli.main import main
 from niso.objective import IsometryObjective
-from niso.random import process
+from niso.collective import process
 from niso.report import pictures
 
 healthy, calls = IsometryObjective.forward, []

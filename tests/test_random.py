@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from niso import random
+from niso import collective, random
 
 
 def test_step_seeds_are_distinct_and_repeatable():
@@ -28,7 +28,7 @@ def test_step_seed_does_not_run_its_arguments_together():
 def in_processes(monkeypatch, world, draw):
     parts = []
     for rank in range(world):
-        monkeypatch.setattr(random, "process", lambda rank=rank: (rank, world))
+        monkeypatch.setattr(collective, "process", lambda rank=rank: (rank, world))
         torch.manual_seed(1)
         parts.append(draw())
     return parts
@@ -41,15 +41,3 @@ def test_batch_rand_is_a_slice_of_the_single_process_draw(monkeypatch, world):
     parts = in_processes(monkeypatch, world, lambda: random.batch_rand(12 // world))
     torch.testing.assert_close(torch.cat(parts), expected, rtol=0, atol=0)
     assert (0 <= expected).all() and (expected < 1).all() and len(expected.unique()) == 12
-
-
-def test_local_part(monkeypatch):
-    batch = torch.arange(12).reshape(6, 2)
-    assert random.process() == (0, 1)
-    assert torch.equal(random.local_part(batch), batch)
-    parts = in_processes(monkeypatch, 3, lambda: random.local_part(batch))
-    assert [len(p) for p in parts] == [2, 2, 2]
-    assert torch.equal(torch.cat(parts), batch)
-    monkeypatch.setattr(random, "process", lambda: (0, 4))
-    with pytest.raises(ValueError, match="global batch of 6 does not divide evenly among 4 processes"):
-        random.local_part(batch)

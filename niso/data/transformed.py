@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
+from niso.collective import local_part
 from niso.data.squares import signed
 from niso.geometry.action import Transformations, composed, powers
-from niso.random import local_part
 
 
 def related(

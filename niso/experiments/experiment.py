@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from niso.collective import part_size
 from niso.config import overlaid
 from niso.errors import InputError
 from niso.experiments.diagnosis import Finding, diagnose
@@ -21,7 +22,6 @@ from niso.experiments.trial import try_method
 from niso.methods import METHODS
 from niso.methods.method import Method, Networks
 from niso.methods.part import Part, own_unread, unread_by
-from niso.random import check_parts
 from niso.results import Metric, Published, Result
 from niso.training.loop import Phase as Phase
 
@@ -252,13 +252,13 @@ def check_batch(method: Method, size: int, accumulation: int) -> None:
     """Refuse batches that a method's losses cannot be computed from.
 
     Args:
-        size, accumulation: see `check_parts`.
+        size, accumulation: see `part_size`.
 
     Raises:
         InputError: the batch does not divide, a part cannot be cut into groups that share one T, or has too few
             observations to compare.
     """
-    part = check_parts(size, accumulation)
+    part = part_size(size, accumulation)
     if part < method.group or part % method.group:
         raise InputError(f"a batch of {part} pairs cannot be cut into groups of {method.group}: choose a multiple")
     if (compared := size // accumulation) < method.compared:

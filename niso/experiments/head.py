@@ -10,6 +10,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from niso.checks import described
+from niso.collective import local_part
 from niso.config import SPECTRAL
 from niso.errors import InputError, counted, first_line
 from niso.experiments.alone import CUT, TRIED, check_alone, seeded
@@ -20,7 +21,6 @@ from niso.methods.config import ClassifierConfig
 from niso.methods.heads import HEADS
 from niso.methods.method import Batches, Method
 from niso.networks import ClassificationObjective
-from niso.random import local_part
 from niso.results import Metric
 from niso.training.loop import Sampler
 from niso.training.mode import in_mode

@@ -31,7 +31,7 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
     except Timeout as error:
         if not wait:
             raise InputError(f"another process works on {folder}: wait for it, or stop it first") from error
-        from niso.random import process  # torch is slow to import
+        from niso.collective import process  # torch is slow to import
 
         if process()[0] == 0:  # of processes that train together, one says so
             say(f"waiting for another process that works on {folder}, and locks {lock.lock_file}")

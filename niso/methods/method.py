@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from niso.autoencoding import Autoencoding
 from niso.checks import described
+from niso.collective import process
 from niso.errors import InputError
 from niso.geometry.domains.domain import Domain, Sampling, box
 from niso.linalg import autocasts, without_autocast
@@ -30,7 +31,6 @@ from niso.methods.rounding import ROUNDED, rounding_error
 from niso.methods.spectra import SPECTRA
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.networks.occlusion import RandomOcclusion, SeenPoints, Visibility
-from niso.random import process
 from niso.spectrum import Spectrum
 
 Batches = Iterator[tuple[Tensor, ...]]

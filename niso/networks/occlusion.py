@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from niso.collective import process
 from niso.geometry.occluders import Occluder, draw_occluder, draw_passing
-from niso.random import process
 
 
 class RandomOcclusion:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.collective import global_batch
-from niso.random import local_part
+from niso.collective import global_batch, local_part
 
 
 class Standardise(nn.BatchNorm1d):

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from niso.checks import Scalar
-from niso.collective import together
+from niso.collective import part_size, together
 from niso.config import Hardware, Optimisation
 from niso.errors import CheckpointError, Interrupted, TrainingError
 from niso.messages import say
-from niso.random import check_parts, reseed, step_seed
+from niso.random import reseed, step_seed
 from niso.training import checkpoint
 from niso.training.compilation import (
     allow_uncompiled,
@@ -122,7 +122,7 @@ class _Training:
         self.objective, self.sampler, self.optimisation = phase.objective, phase.sampler, phase.optimisation
         self.prepare = phase.prepare
         with together():
-            check_parts(self.optimisation.batch_size, self.optimisation.accumulation)
+            part_size(self.optimisation.batch_size, self.optimisation.accumulation)
         self.path, self.meter = run.checkpoint(phase.name), Meter()
         self.resumption = f"{run.continuation} goes on"
         self.optimizer = make_optimizer(self.objective, self.optimisation)

@@ -90,7 +90,7 @@ def test_the_number_of_processes_changes_nothing(monkeypatch):
     alone = draw(8)
     parts = []
     for rank in (0, 1):
-        monkeypatch.setattr("niso.random.process", lambda rank=rank: (rank, 2))
+        monkeypatch.setattr("niso.collective.process", lambda rank=rank: (rank, 2))
         parts.append(draw(8))
     for tensor, *halves in zip(alone, *parts, strict=True):
         torch.testing.assert_close(torch.cat(halves), tensor)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from niso import losses, random
+from niso import collective, losses
 from niso.methods.without_maps import InvariantsObjective
 from tests.methods.test_methods import images, make
 
@@ -29,10 +29,11 @@ def test_processes_share_one_draw_of_the_dropout(monkeypatch):
     torch.manual_seed(3)
     whole = objective(views, 0.0)["reconstruction"]
     parts = []
+    monkeypatch.setattr(losses, "global_batch", lambda part: part)
     for rank in range(2):
-        monkeypatch.setattr(random, "process", lambda rank=rank: (rank, 2))
+        monkeypatch.setattr(collective, "process", lambda rank=rank: (rank, 2))
         torch.manual_seed(3)
-        part = tuple(random.local_part(view) for view in views)
+        part = tuple(collective.local_part(view) for view in views)
         parts.append(objective(part, 0.0)["reconstruction"])
     torch.testing.assert_close(torch.stack(parts).mean(), whole)
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from niso import losses, random
+from niso import collective, losses
 from niso.networks import occlusion as occlusions
 from niso.networks.occlusion import PassingOcclusion, RandomOcclusion, SeenPoints, Visibility
 
@@ -45,10 +45,10 @@ def test_the_number_of_processes_does_not_change_what_is_covered(monkeypatch, oc
     views = torch.zeros(6, occlusion.views, 1, 16, 16).unbind(1)
 
     def covered(rank, world):
-        for module in (random, occlusions):
+        for module in (collective, occlusions):
             monkeypatch.setattr(module, "process", lambda: (rank, world))
         torch.manual_seed(1)
-        return occlusion(torch.cat([random.local_part(view) for view in views])).chunk(len(views))
+        return occlusion(torch.cat([collective.local_part(view) for view in views])).chunk(len(views))
 
     parts = [covered(rank, world) for rank in range(world)]
     together = torch.cat([torch.cat(view) for view in zip(*parts, strict=True)])

@@ -24,7 +24,7 @@ import niso
 from niso.config import Hardware, Optimisation
 from niso.errors import InputError, NisoError
 from niso.objective import IsometryObjective
-from niso.random import local_part, process
+from niso.collective import local_part, process
 from niso.training import interruption
 from niso.training.loop import Phase, train
 from niso.training.processes import make_fabric

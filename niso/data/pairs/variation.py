@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.collective import local_part
 from niso.geometry.colours import ColourMaps
-from niso.random import local_part
 
 
 @dataclass(frozen=True)

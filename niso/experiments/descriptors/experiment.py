@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from niso.collective import local_part
 from niso.data.shapes.copies import copies_note
 from niso.errors import InputError
 from niso.experiments.descriptors.matching import METRICS, WEIGHTS, Matched, classical_accuracies, measure
@@ -29,7 +30,7 @@ from niso.experiments.own import Own
 from niso.files.digests import digest
 from niso.methods.method import Networks
 from niso.networks.mlp import MLP
-from niso.random import local_part, step_seed
+from niso.random import step_seed
 from niso.results import Result
 from niso.spectrum import FieldSpectrum
 

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from niso.collective import part_size
 from niso.data.digits import of_folder, read_digits
 from niso.data.digits.homnist import GeneratedTestSet, PerturbedDigits
 from niso.data.evenly import evenly
@@ -50,7 +51,7 @@ from niso.methods.evaluation.pairs import EQUIVARIANCE_ERROR, PAIR_METRICS, Pair
 from niso.methods.evaluation.repetition import REPETITION_METRICS, Repetition, repeat_maps
 from niso.methods.method import Networks
 from niso.networks import ViTDecoder, ViTEncoder
-from niso.random import EVALUATION_SEED, check_parts
+from niso.random import EVALUATION_SEED
 from niso.results import Curve, Metric, Result
 
 VALIDATION_SEED = 2_023
@@ -163,7 +164,7 @@ class Homnist(Experiment):
         check_batch(self.method, config.training.batch_size, config.training.accumulation)
         if config.occlusion:
             check_batch(self.method, config.completion.batch_size, config.completion.accumulation)
-        check_parts(config.head.batch_size, config.head.accumulation)
+        part_size(config.head.batch_size, config.head.accumulation)
         try_head(self.method, config, next(self.sampling.examples())[0], self.classes)
 
     @classmethod

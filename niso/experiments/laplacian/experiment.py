@@ -17,6 +17,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from niso import metrics
+from niso.collective import local_part
 from niso.data.photographs import crops, photographs
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
@@ -31,7 +32,7 @@ from niso.methods.config import IsometryConfig, MethodConfig
 from niso.methods.evaluation.pairs import EQUIVARIANCE_ERROR, EQUIVARIANCE_ERROR_CENTRED, RELATIVE_MAP_ERROR
 from niso.methods.method import Networks
 from niso.model import NeuralIsometry
-from niso.random import EVALUATION_SEED, local_part, step_seed
+from niso.random import EVALUATION_SEED, step_seed
 from niso.results import Curve, Metric, Result
 from niso.spectrum import Spectrum, SpectrumModule
 

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.collective import part_size
 from niso.config import parse
 from niso.data.pairs.arrays import ArrayReader
 from niso.data.pairs.find import find_reader
@@ -46,7 +47,7 @@ from niso.methods import METHODS, methods_of
 from niso.methods.evaluation.operator import Operator, learned_operator
 from niso.methods.evaluation.pairs import PairEvaluation, evaluate_pairs
 from niso.methods.method import Networks
-from niso.random import EVALUATION_SEED, check_parts, step_generator
+from niso.random import EVALUATION_SEED, step_generator
 from niso.results import Result
 from niso.training.optimizer import spectra
 
@@ -215,7 +216,7 @@ class Pairs(Experiment):
             )
         check_batch(self.method, config.training.batch_size, config.training.accumulation)
         if self.data.classes:
-            check_parts(config.head.batch_size, config.head.accumulation)
+            part_size(config.head.batch_size, config.head.accumulation)
             try_head(self.method, config, next(self.data.examples("train", BATCH))[0], self.data.classes)
 
     def _table(self, wishes: PairsConfig, usual: Chosen) -> Table:

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.collective import global_batch
+from niso.collective import global_batch, part_size, process
 from niso.errors import InputError
 from niso.experiments import partial_views
 from niso.experiments.experiment import PIXELS, Experiment, Phase
@@ -47,7 +47,7 @@ from niso.methods.evaluation.pairs import (
     evaluate_pairs,
 )
 from niso.methods.method import Method, Networks
-from niso.random import EVALUATION_SEED, check_parts, process
+from niso.random import EVALUATION_SEED
 from niso.results import Curve, Metric, Result
 
 BATCH = evaluation.BATCH
@@ -130,7 +130,7 @@ class Pose(Experiment):
 
     def build(self) -> None:
         config, data_dir = self.config, self.data_dir
-        check_parts(config.head.batch_size, config.head.accumulation)
+        part_size(config.head.batch_size, config.head.accumulation)
         parts = process()[1] * config.head.accumulation
         if (config.head.batch_size // parts) % config.head_group:
             raise InputError(

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from niso.random import local_part
+from niso.collective import local_part
 
 
 class Pairs(NamedTuple):

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.collective import process
 from niso.errors import InputError
 from niso.experiments.pose.evaluation import BATCH, See
 from niso.experiments.pose.frames import Frames
@@ -17,7 +18,7 @@ from niso.experiments.pose.passing import Passing
 from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.pose.split import Split
 from niso.geometry import se3
-from niso.random import process, step_generator
+from niso.random import step_generator
 from niso.training.ahead import Ahead
 from niso.training.loop import Sampler
 

@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from niso.collective import part_size
 from niso.data.evenly import evenly
 from niso.data.shapes.copies import copies_note
 from niso.data.shapes.prepared import open_shapes, preparation_of
@@ -58,7 +59,6 @@ from niso.methods.evaluation.pairs import (
 )
 from niso.methods.method import Method, Networks
 from niso.networks import ClassificationObjective
-from niso.random import check_parts
 from niso.results import Metric, Result
 
 
@@ -184,7 +184,7 @@ class Shapes(Experiment):
         check_batch(self.method, config.training.batch_size, config.training.accumulation)
         if config.tuning == "labels-and-pairs":
             check_batch(self.method, config.training.batch_size, config.head.accumulation)
-        check_parts(config.head.batch_size, config.head.accumulation)
+        part_size(config.head.batch_size, config.head.accumulation)
         self.pretrained = self.method
         self.head: nn.Module = nn.Identity()
         try_head(self.method, config, self.some_maps(), len(self.shapes.classes))

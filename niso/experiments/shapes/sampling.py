@@ -10,12 +10,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from niso.collective import local_part
 from niso.experiments.shapes.maps import ShapeMaps
 from niso.experiments.shapes.presets import ShapesConfig
 from niso.experiments.shapes.split import Split
 from niso.geometry.mobius import MobiusTransformations
 from niso.methods.method import Batches
-from niso.random import EVALUATION_SEED, local_part, step_generator, step_seed
+from niso.random import EVALUATION_SEED, step_generator, step_seed
 from niso.training.ahead import Ahead
 from niso.training.loop import Sampler
 

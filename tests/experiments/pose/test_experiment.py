@@ -516,7 +516,7 @@ def test_processes_take_consecutive_parts_of_the_same_batch(make, monkeypatch):
         whole, parts = pairs(3), list[Pairs]()
         for rank in range(2):
             with monkeypatch.context() as patch:
-                patch.setattr("niso.random.process", lambda rank=rank: (rank, 2))
+                patch.setattr("niso.collective.process", lambda rank=rank: (rank, 2))
                 parts.append(pairs(3))
         taken = zip(*((part.sequence, *part.frames) for part in parts), strict=True)
         for drawn, pieces in zip((whole.sequence, *whole.frames), taken, strict=True):

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from niso.collective import local_part
 from niso.data.evenly import evenly
 from niso.data.pairs.scaling import (
     Scaling,
@@ -28,7 +29,6 @@ from niso.data.pairs.split import Parts, fingerprint
 from niso.data.pairs.table import Table
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
-from niso.random import local_part
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from niso.collective import local_part
 from niso.data.pairs.sampling.data import BATCH, PairData, Part
 from niso.data.pairs.split import Parts
 from niso.data.pairs.table import Table
 from niso.errors import InputError, counted
-from niso.random import local_part
 
 
 class NeighbouringFrames(PairData):

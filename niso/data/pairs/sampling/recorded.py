@@ -10,11 +10,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from niso.collective import local_part
 from niso.data.evenly import evenly
 from niso.data.pairs.sampling.data import BATCH, PairData, Part
 from niso.data.pairs.split import Parts
 from niso.data.pairs.table import Table
-from niso.random import batch_rand, local_part
+from niso.random import batch_rand
 
 NEAREST = 8
 """Rows of a group among which one is looked for whose observation is not the same, as copies' are."""

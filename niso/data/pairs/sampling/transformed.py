@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from niso.collective import local_part
 from niso.data.pairs.sampling.data import BATCH, PairData, Part
 from niso.data.pairs.split import Parts
 from niso.data.pairs.table import Table
 from niso.data.pairs.variation import Variation
 from niso.data.transformed import views_of
 from niso.geometry.action import Transformations, composes
-from niso.random import local_part
 
 
 class TransformedObservations(PairData):
