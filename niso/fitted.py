@@ -316,8 +316,7 @@ class Fitted:
             raise InputError(f"{path} holds no observations")
         check_preparation(str(path), read.preparation, self._preparation)
         try:
-            self._shaped(torch.empty(read.values.shape, device="meta"))
-            units.check(read.values, read.values)
+            units.check(self._shaped(read.values), read.values)
         except ValueError as error:
             raise InputError(f"{path}: {error}") from error
         return read
@@ -448,13 +447,13 @@ class Fitted:
         self.units.check(observed, x)
         return self.units.scaled(observed)
 
-    def _shaped(self, observed: Tensor) -> Tensor:
+    def _shaped(self, observed: A) -> A:
         """Observations with an axis of channels; ValueError where they have another shape."""
         given = tuple(observed.shape)
         if observed.ndim == len(self.shape):  # without the axis of a single channel
-            observed = observed.unsqueeze(1 if self.units.channels_first else -1)
-        free = 1 if self.any_channels else 0
-        shape = self.shape[: len(self.shape) - free]
+            observed = observed[:, None] if self.units.channels_first else observed[..., None]
+        free: int = 1 if self.any_channels else 0
+        shape: tuple[int, ...] = self.shape[: len(self.shape) - free]
         if observed.ndim != len(self.shape) + 1 or tuple(observed.shape[1:])[: len(shape)] != shape:
             expected = ", ".join([*map(str, shape), *["any"] * free])
             raise ValueError(f"observations must be (n, {expected}), as those trained on, not {given}")

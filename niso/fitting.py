@@ -132,6 +132,7 @@ def fit(
     Raises:
         InputError: the data or a setting cannot be used; one line says why and what to do.
         TrainingError: the loss is not finite.
+        KeyboardInterrupt: a signal came, by Ctrl-C or SIGTERM; with `out` all is saved, and the same call goes on.
     """
     check_known("preset", preset, PRESETS)
     check_known("speed", speed, SPEEDS)
@@ -165,10 +166,8 @@ def fit(
     with _folder(out) as folder, _left_alone(hardware), _lent(own), words:
         try:
             metrics = runner.run(all_settings, folder, make=make, tune=False, report=out is not None, command=COMMAND)
-        except Interrupted:
-            if out is None:  # nothing is left that could go on
-                raise KeyboardInterrupt from None
-            raise
+        except Interrupted as error:  # which programs that go on after an Exception do not catch
+            raise KeyboardInterrupt("" if out is None else str(error)) from None
         for module in made[0].method.model.modules():
             module._compiled_call_impl = None
     experiment = made[0]

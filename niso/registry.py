@@ -73,7 +73,8 @@ class Registry(UserDict[str, str], Generic[T]):
             TypeError: it is no full name, "module.Name"; a class or function itself is none.
         """
         if not isinstance(where, str) or not all(where.rpartition(".")):
-            raise TypeError(f'{self.kind} {name!r} needs a full name, "module.Name", not {where!r}')
+            remedy = 'put it in a file that can be imported, mine.py say, and give "mine.Name"'
+            raise TypeError(f'{self.kind} {name!r} needs a full name, "module.Name", not {where!r}: {remedy}')
         super().__setitem__(name, where)
 
     def __iter__(self) -> Iterator[str]:

@@ -663,7 +663,7 @@ def test_a_call_that_goes_on_keeps_what_was_chosen(chosen, monkeypatch, tmp_path
 
     asked = chosen({"precision": "bf16-mixed", "threads": 2})
     monkeypatch.setattr(Watching, "forward", interrupting)
-    with pytest.raises(Interrupted, match="saved at step 2 of 5"):
+    with pytest.raises(KeyboardInterrupt, match="saved at step 2 of 5"):
         watched(5, tmp_path / "run")
     with pytest.raises(InputError, match=r'an unfinished run in which speed is "auto", not "exact": give the same'):
         watched(5, tmp_path / "run", speed="exact")
@@ -777,7 +777,7 @@ def test_the_same_call_goes_on_with_what_was_interrupted(fitted, monkeypatch, tm
 
     _, x, tx = fitted
     monkeypatch.setattr(IsometryObjective, "forward", interrupting)
-    with pytest.raises(Interrupted, match=r"saved at step 2 of 5; the same call of niso\.fit goes on"):
+    with pytest.raises(KeyboardInterrupt, match=r"saved at step 2 of 5; the same call of niso\.fit goes on"):
         niso.fit(x, tx, **FEW | {"steps": 5}, out=tmp_path / "run")
     with pytest.raises(InputError, match=r"not trained to its end: finish it by the same call of niso\.fit"):
         niso.load(tmp_path / "run")
@@ -1119,6 +1119,20 @@ def test_all_of_a_wrong_shape_is_said_of_a_file(fitted, tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((20, 17, 2), np.float32))
     with pytest.raises(InputError, match=r"as those trained on, not \(20, 17, 2\)"):
         fitted[0].read(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("shape", [(40, 16), (40, 20, 20)])
+def test_files_may_leave_out_the_axis_of_a_single_channel(shape, tmp_path, recwarn):
+    """As arrays may: rows of pictures, or points of signals, are then no channels."""
+    x = np.random.default_rng(0).integers(256, size=shape).astype(np.uint8)
+    model = niso.fit(x, np.roll(x, 1, 1), **FEW)
+    striped = np.broadcast_to(x[..., :1], shape)  # pictures that are not blank, though each row is
+    recwarn.clear()
+    for values in (x, striped)[: len(shape) - 1]:
+        np.save(tmp_path / "x.npy", values)
+        found = model.features(model.read(tmp_path / "x.npy"))
+        np.testing.assert_allclose(found["coefficients"], model.encode(values.copy()), atol=1e-6)
+    assert not recwarn.list
 
 
 def test_maps_that_are_no_isometries_leave_no_invariants(tmp_path):

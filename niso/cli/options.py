@@ -44,11 +44,15 @@ class Command(ABC):
         return {}
 
 
+RunFolders = Annotated[tuple[Path, ...], Positional, arg(metavar="RUN…", help_behavior_hint="(required)")]
+"""Type of an option: the runs that a command works on."""
+
+
 @dataclass(frozen=True)
 class Runs(Command):
     """Base of the options of commands that take several runs."""
 
-    runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN…", help_behavior_hint="(required)")]
+    runs: RunFolders
     """Run folders, or folders of them."""
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from niso.cli.options import Runs
+from niso.cli.options import RunFolders, Runs
 from niso.errors import InputError
 from niso.files.paths import check_place
 
@@ -21,6 +21,8 @@ class Options(Runs):
         "niso report results/homnist": "records beside each other, in comparison.html",
     }
 
+    runs: RunFolders
+    """Run folders, their records, or folders of either."""
     out: Path | None = None
     """File to write a comparison to; by default comparison.html, or report.html in the folder of several runs."""
 

@@ -136,7 +136,11 @@ class _Training:
         elif hardware.compile:
             compile_networks(self.objective, self.graphs)
         self.module, self.optimizer_handle = fabric.setup(self.objective, self.optimizer)
-        self.learned = spectra(self.objective)
+        self.learned = [  # rounding would change those that are frozen, whose features a head has already
+            spectrum
+            for spectrum in spectra(self.objective)
+            if any(part.requires_grad for part in spectrum.parameters())
+        ]
 
     def restore(self) -> tuple[int, float]:
         """Step and seconds of the checkpoint that training goes on from; zeros where there is none."""

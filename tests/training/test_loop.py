@@ -317,6 +317,17 @@ def test_learned_bases_are_retracted_after_every_step(run, fabric):
     assert (objective.spectrum().eigenfunctions - objective.start).abs().max() > 1e-3
 
 
+def test_frozen_bases_stay_to_the_bit(run, fabric):
+    """Else their features would be others where a head goes on than where it began."""
+    objective = Regression()
+    objective.backbone = LearnedSpectrum(6, 4, eigenfunctions="rotation").requires_grad_(False)
+    with torch.no_grad():
+        objective.backbone.frame.mul_(1 + 1e-6)  # rounded, as after many steps
+    frame = objective.backbone.frame.clone()
+    call(objective, run, fabric)
+    assert torch.equal(objective.backbone.frame, frame)
+
+
 def test_networks_that_were_read_before_are_trained_in_training_mode(run, fabric):
     """As the second phase of a run is: an evaluation, or the phase before, has left them in the other mode."""
     objective = Regression().eval()

@@ -276,8 +276,8 @@ def _means(values: np.ndarray | Tensor, axes: tuple[int, ...], hidden: bool = Fa
 def _extremes(values: np.ndarray | Tensor, axes: tuple[int, ...]) -> tuple[list[float], list[float]]:
     """Smallest and largest values over these axes."""
     if isinstance(values, Tensor):
-        return values.amin(axes).tolist(), values.amax(axes).tolist()
-    return values.min(axes).tolist(), values.max(axes).tolist()
+        return values.amin(axes).double().tolist(), values.amax(axes).double().tolist()
+    return tuple(np.asarray(bound, np.float64).tolist() for bound in (values.min(axes), values.max(axes)))
 
 
 def _blank(values: np.ndarray | Tensor, channels_first: bool) -> bool:
