@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from niso.errors import InputError, remedy
+from niso.files.writing import refusing
 
 
 def cached(kind: str) -> Path:
@@ -23,11 +23,6 @@ def caching(folder: Path) -> Iterator[None]:
     Raises:
         InputError: it cannot be made or written to.
     """
-    try:
+    with refusing(f"write to the cache {folder}", ", or set XDG_CACHE_HOME"):
         folder.mkdir(parents=True, exist_ok=True)
         yield
-    except OSError as error:
-        problem = error.strerror or error
-        raise InputError(
-            f"cannot write to the cache {folder} ({problem}): {remedy(error)}, or set XDG_CACHE_HOME"
-        ) from error

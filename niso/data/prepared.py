@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from niso.data.workers import unordered
-from niso.errors import InputError, remedy
+from niso.errors import InputError
 from niso.files.folders import CLUTTER, is_empty
 from niso.files.json import parse_json, write_json
 from niso.files.locks import locked
 from niso.files.paths import lacks
+from niso.files.writing import refusing
 
 PARAMETERS, REFUSED = "parameters.json", "refused.json"
 AGAIN = "give the same command again to go on"
@@ -157,14 +158,9 @@ def open_folder(folder: Path, what: str, commands: str, format: int, last: str) 
     return parameters
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what the file system refuses, e.g. on a full disk, into an InputError that names the remedy."""
-    try:
-        yield
-    except OSError as error:
-        problem = error.strerror or error
-        raise InputError(f"cannot write {path} ({problem}): {remedy(error)}, then {AGAIN}") from error
+def writing(path: Path) -> AbstractContextManager[None]:
+    """See `niso.files.writing.refusing`; whatever was finished is kept."""
+    return refusing(f"write {path}", f", then {AGAIN}")
 
 
 def check_folder(out: Path, what: str, parameters: Facts) -> bool:

@@ -12,12 +12,12 @@ from safetensors.torch import load_file
 from safetensors.torch import save as serialize
 from torch import Tensor
 
-from niso.errors import CheckpointError, InputError, remedy
+from niso.errors import CheckpointError, InputError
 from niso.experiments.registered import naming_unknown
 from niso.experiments.settings import Settings, without_places
 from niso.files.folders import whole_folder
 from niso.files.json import nan_for_null, parse_json, write_json
-from niso.files.writing import write_atomically
+from niso.files.writing import refusing, write_atomically
 
 CONFIG, MODEL = "config.json", "model.safetensors"
 """Files of a saved model."""
@@ -105,12 +105,9 @@ def write_saved(folder: Path, saved: Saved, half: bool = False) -> None:
     }
     stored = {name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}
     content = serialize(stored, metadata={"format": "pt"})
-    try:
-        with whole_folder(folder, "folder") as place:
-            write_json(place / CONFIG, config)
-            write_atomically(place / MODEL, content)
-    except OSError as error:
-        raise InputError(f"cannot write to {folder} ({error.strerror or error}): {remedy(error)}") from error
+    with refusing(f"write to {folder}"), whole_folder(folder, "folder") as place:
+        write_json(place / CONFIG, config)
+        write_atomically(place / MODEL, content)
 
 
 def _halved(tensor: Tensor) -> Tensor:

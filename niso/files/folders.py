@@ -9,7 +9,7 @@ from pathlib import Path
 
 from niso.errors import InputError
 from niso.files.locks import locked
-from niso.files.writing import replacing, temporaries
+from niso.files.writing import refusing, replacing, temporaries
 
 CLUTTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 """Files that systems put into folders on their own: a folder with these alone is empty."""
@@ -47,13 +47,12 @@ def write_new(folder: Path, name: str, content: str) -> None:
         InputError: the folder holds other files, or cannot be written.
     """
     check_new(folder, "--out", name)
-    try:
-        with replacing(folder / name, new=True) as file:
-            file.write(content.encode())
-    except FileExistsError as error:
-        raise InputError(f"another process has just begun to write to {folder}: choose another --out") from error
-    except OSError as error:
-        raise InputError(f"cannot write to {folder} ({error.strerror}): choose another --out") from error
+    with refusing(f"write to {folder}", choice="--out"):
+        try:
+            with replacing(folder / name, new=True) as file:
+                file.write(content.encode())
+        except FileExistsError as error:
+            raise InputError(f"another process has just begun to write to {folder}: choose another --out") from error
 
 
 @contextmanager

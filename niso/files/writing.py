@@ -15,8 +15,33 @@ from typing import BinaryIO
 
 import numpy as np
 
+from niso.errors import InputError, NisoError, first_line, remedy
+
 STALE = 3600.0
 """Seconds after which nobody writes a temporary file any more, though its process seems to live: numbers come again."""
+
+
+@contextmanager
+def refusing(
+    what: str, then: str = "", note: str = "", choice: str = "folder", kind: type[NisoError] = InputError
+) -> Iterator[None]:
+    """Turn what the file system refuses, e.g. on a full disk, into a message that says why, and what to do.
+
+    Args:
+        what: is done inside, to follow "cannot": "write to FOLDER".
+        then: what else there is to do, to follow the remedy.
+        note: to follow the reason.
+        choice: what a user chooses the place by.
+        kind: of the error.
+
+    Raises:
+        NisoError: of this kind, in place of an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        advice = remedy(error).replace("another folder", f"another {choice}")
+        raise kind(f"cannot {what} ({error.strerror or first_line(error)}{note}): {advice}{then}") from error
 
 
 @contextmanager

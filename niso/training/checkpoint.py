@@ -16,9 +16,9 @@ from safetensors.torch import save as serialize
 from torch import Tensor, nn, optim
 
 from niso.config import Optimisation
-from niso.errors import CheckpointError, InputError, remedy
+from niso.errors import CheckpointError, InputError
 from niso.files.json import parse_json
-from niso.files.writing import write_atomically
+from niso.files.writing import refusing, write_atomically
 
 Facts = dict[str, Any]
 
@@ -31,11 +31,9 @@ def save(path: Path, tensors: dict[str, Tensor], facts: Facts) -> None:
     """
     data = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     content = serialize(data, metadata={"facts": json.dumps(facts)})
-    try:
+    kept = "the previous one is intact" if path.exists() else "none was there before"
+    with refusing(f"save checkpoint {path}", note=f"; {kept}", kind=CheckpointError):
         write_atomically(path, content)
-    except OSError as error:
-        kept = "the previous one is intact" if path.exists() else "none was there before"
-        raise CheckpointError(f"cannot save checkpoint {path} ({error.strerror}; {kept}): {remedy(error)}") from error
 
 
 def load(

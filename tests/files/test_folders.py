@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,24 @@ def test_a_process_killed_while_it_wrote_the_first_file_left_an_empty_folder(tmp
     (tmp_path / ".config.yaml.999999999-1.tmp").touch()
     write_new(tmp_path, "config.yaml", "first")
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), r"\(No space left on device\): free space$"),
+        (OSError("the folder went away"), r"\(the folder went away\): try another --out$"),
+    ],
+)
+def test_a_first_file_that_cannot_be_written_says_why_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, words: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(InputError, match=f"cannot write to {tmp_path} {words}"):
+        write_new(tmp_path, "config.yaml", "first")
 
 
 def test_of_two_that_begin_a_folder_at_once_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from niso.files.writing import replacing, write_atomically
+from niso.errors import InputError
+from niso.files.writing import refusing, replacing, write_atomically
 
 
 def test_a_file_is_replaced_and_its_folders_are_made(tmp_path: Path) -> None:
@@ -112,3 +113,18 @@ def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Pat
     with pytest.raises(OSError, match="File too large"), replacing(path):
         raise OSError(errno.EFBIG, "File too large")
     assert [found.name for found in (tmp_path / "new").iterdir()] == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "the disk is full"), "(the disk is full): free space, then again"),
+        (PermissionError(errno.EACCES, "no"), "(no): permit it, or choose another --out, then again"),
+        (OSError("nothing more is known"), "(nothing more is known): try another --out, then again"),
+        (OSError(), "(OSError): try another --out, then again"),
+    ],
+)
+def test_what_is_refused_is_said_with_its_reason_and_remedy(error: OSError, words: str) -> None:
+    with pytest.raises(InputError) as refused, refusing("write to a", ", then again", choice="--out"):
+        raise error
+    assert str(refused.value) == f"cannot write to a {words}"

@@ -167,6 +167,15 @@ def test_a_file_system_that_takes_no_more(path, there):
         assert checkpoint.load(path)[1] == FACTS
 
 
+def test_an_error_without_a_number_is_named(path, monkeypatch):
+    def odd(*_: object) -> None:
+        raise OSError("the folder went away")
+
+    monkeypatch.setattr(os, "fsync", odd)
+    with pytest.raises(CheckpointError, match=r"\(the folder went away; none was there before\): try another folder"):
+        checkpoint.save(path, TENSORS, FACTS)
+
+
 @pytest.mark.parametrize("function", ["fsync", "replace", "open"])
 def test_full_disk_at_any_stage(path, function, monkeypatch):
     checkpoint.save(path, TENSORS, FACTS)

@@ -12,9 +12,10 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from niso.data.shapes.sources import SUFFIXES, UNREAD, refuse_unread
-from niso.errors import InputError, remedy
+from niso.errors import InputError
 from niso.files.folders import whole_folder
 from niso.files.search import files_below
+from niso.files.writing import refusing
 from niso.geometry.mesh import surface as meshes
 from niso.geometry.mesh.deformation import deform
 from niso.geometry.mesh.files import read_mesh, write_off
@@ -203,14 +204,11 @@ def write_family(
         if len(classes) < len(files):
             raise InputError(f"{originals} holds meshes of the same name, which classes are named after: rename them")
     count = len(classes) * per_class
-    try:
-        with whole_folder(out, "OUT") as folder:
-            for place, (name, make) in enumerate(classes.items()):
-                for number in range(per_class):
-                    write_off(folder / name / f"{name}_{number:03d}.off", make(number=number))
-                    report(place * per_class + number + 1, count)
-    except OSError as error:
-        raise InputError(f"cannot write to {out} ({error.strerror or error}): {remedy(error)}") from error
+    with refusing(f"write to {out}"), whole_folder(out, "OUT") as folder:
+        for place, (name, make) in enumerate(classes.items()):
+            for number in range(per_class):
+                write_off(folder / name / f"{name}_{number:03d}.off", make(number=number))
+                report(place * per_class + number + 1, count)
     return count
 
 
