@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache, partial
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -146,6 +148,22 @@ def frozen_phase(
         return features[index], labels[index]
 
     return Phase("head", objective(nn.Identity()), sample, config.head, prepare=encoded)
+
+
+@torch.no_grad()
+def classes_of(
+    head: nn.Module,
+    features: Float[Tensor, "batch length channels"],
+    precision: Callable[[], AbstractContextManager[Any]],
+) -> Int[Tensor, " batch"]:
+    """The most probable classes by a trained classifier of features; errors as of `check_scores`.
+
+    Args:
+        precision: a context that puts networks in the precision of the run.
+    """
+    head.eval()
+    with precision():
+        return check_scores(head(features)).argmax(-1)
 
 
 def check_scores(scores: Float[Tensor, "batch classes"]) -> Float[Tensor, "batch classes"]:

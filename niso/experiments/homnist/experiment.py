@@ -28,7 +28,7 @@ from niso.experiments.head import (
     ACCURACY_CHANCE,
     OF_FROZEN,
     accuracy_chance,
-    check_scores,
+    classes_of,
     frozen_phase,
     make_head,
     try_head,
@@ -261,10 +261,7 @@ class Homnist(Experiment):
     def predict(self, x: Float[Tensor, "batch 1 side side"]) -> Int[Tensor, " batch"]:
         """Classes of images as networks take them."""
         self.method.model.eval()
-        self.head.eval()
-        features = self.method.head_features(x)
-        with self.precision():
-            return check_scores(self.head(features)).argmax(-1)
+        return classes_of(self.head, self.method.head_features(x), self.precision)
 
     def accuracy(self, digits: Part) -> float:
         """Share of upright digits classified correctly."""

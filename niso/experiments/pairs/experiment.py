@@ -32,7 +32,7 @@ from niso.data.pairs.variation import Variation
 from niso.data.shapes.prepared import preparation_of, shapes_within
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase, check_batch
-from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, check_scores, frozen_phase, make_head, try_head
+from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, classes_of, frozen_phase, make_head, try_head
 from niso.experiments.own import Own
 from niso.experiments.pairs.choice import choose, keep, lacking, said, with_rank
 from niso.experiments.pairs.metrics import METRICS, VALIDATED
@@ -410,11 +410,9 @@ class Pairs(Experiment):
         labels = found[""].labels
         values: dict[str, float] = {ACCURACY_CHANCE.key: accuracy_chance(labels)}
         if self.head is not None:
-            self.head.eval()
             for name in [name for name in found if name != "train"]:
                 parts = found[name].head.split(BATCH)
-                with self.precision():
-                    predicted = torch.cat([check_scores(self.head(part)).argmax(-1) for part in parts])
+                predicted = torch.cat([classes_of(self.head, part, self.precision) for part in parts])
                 values[f"head{name}"] = (predicted == found[name].labels).double().mean().item()
         return values | probes(found, method.has_invariants)
 

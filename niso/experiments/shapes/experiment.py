@@ -30,7 +30,7 @@ from niso.experiments.head import (
     ACCURACY_CHANCE,
     OF_FROZEN,
     accuracy_chance,
-    check_scores,
+    classes_of,
     frozen_phase,
     make_head,
     try_head,
@@ -333,19 +333,14 @@ class Shapes(Experiment):
     @torch.no_grad()
     def classify(self, members: Int[Tensor, " shapes"]) -> Int[Tensor, "shapes variants"]:
         """Predicted classes of all maps of these shapes, on the CPU."""
-        self.method.model.eval()
-        self.head.eval()
+        method = self.method
+        method.model.eval()
         variants = torch.arange(self.shapes.variants)
         predicted = []
         for shape in members:
-            parts = [self.maps(shape.expand(len(part)), part) for part in variants.split(BATCH)]
-            predicted.append(torch.cat([check_scores(self._scores(part)).argmax(-1) for part in parts]))
+            parts = [method.head_features(self.maps(shape.expand(len(part)), part)) for part in variants.split(BATCH)]
+            predicted.append(torch.cat([classes_of(self.head, part, self.precision) for part in parts]))
         return torch.stack(predicted).cpu()
-
-    def _scores(self, x: Tensor) -> Tensor:
-        features = self.method.head_features(x)
-        with self.precision():
-            return self.head(features)
 
 
 def make_networks(config: ShapesConfig, channels: int, size: tuple[int, int], layout: Layout) -> Networks:
