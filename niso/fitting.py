@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from niso.config import Hardware, parse
 from niso.data.pairs.table import make_table
 from niso.errors import InputError, Interrupted, first_line, in_words_of_python, nearest
-from niso.experiments.classifier import Classifier
+from niso.experiments.classifier import BACKBONE, Classifier
 from niso.experiments.own import Own
 from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, default_for
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
@@ -180,7 +180,7 @@ def fit(
         metrics,
         experiment.findings(metrics, experiment.method_name),
         run,
-        None if head is None else Beside("backbone.", {}),
+        None if head is None else Beside(BACKBONE, {}),
         None if head is None else Classifier(experiment.method, head),
     )
 

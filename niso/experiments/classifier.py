@@ -18,6 +18,10 @@ from niso.methods.method import Method
 HEAD, TUNED = "head.", "tuned."
 """Beginnings of the names of a head's weights, and of those of a model that was trained on together with it, where they
 are held beside those of the method's own model."""
+BACKBONE, PRETRAINED = "backbone.", "model."
+"""Beginnings of the names of the weights of a method's own model, where a head's are held beside them: of one that the
+head is trained on as it is, and of one that was trained on together with it. Neither may be empty: `niso.load` takes
+all weights whose names begin so for the model's own."""
 DECODER = "decoder."
 
 

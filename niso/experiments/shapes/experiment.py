@@ -24,7 +24,7 @@ from niso.data.evenly import evenly
 from niso.data.shapes.copies import copies_note
 from niso.data.shapes.prepared import open_shapes, preparation_of
 from niso.errors import InputError
-from niso.experiments.classifier import Classifier
+from niso.experiments.classifier import PRETRAINED, Classifier
 from niso.experiments.experiment import Experiment, Phase, check_batch
 from niso.experiments.head import (
     ACCURACY_CHANCE,
@@ -261,7 +261,7 @@ class Shapes(Experiment):
 
     def weights(self, objective: nn.Module) -> dict[str, Tensor]:
         """The classifier, and the model before it was trained on with the head, which the decoder goes with."""
-        model = {f"model.{name}": tensor for name, tensor in self.pretrained.model.state_dict().items()}
+        model = {f"{PRETRAINED}{name}": tensor for name, tensor in self.pretrained.model.state_dict().items()}
         return model | Classifier(self.method, self.head).weights(self.pretrained)
 
     def _head_phase(self, base: Tensor) -> Phase:
