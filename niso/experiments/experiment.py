@@ -83,6 +83,8 @@ class Experiment(ABC):
     one picture, and leaves out such pictures and those that are named as a curve."""
     announcement: str = ""
     """What is said before training: e.g. what was chosen from the data."""
+    method: Method | None = None
+    """What `make_method` gave to `build`; None where nothing of this kind is trained."""
 
     def __init__(
         self,
@@ -128,11 +130,10 @@ class Experiment(ABC):
         Raises:
             InputError: see `niso.experiments.trial.try_method`.
         """
-        method = getattr(self, "method", None)
-        if isinstance(method, Method) and self.method_name in METHODS.foreign:
+        if self.method is not None and self.method_name in METHODS.foreign:
             with torch.random.fork_rng([]):
                 views = phase.sampler(0)
-            try_method(method, phase.objective, views)
+            try_method(self.method, phase.objective, views)
 
     @classmethod
     def settings_of(cls, preset: str, method: str | None = None) -> Any:

@@ -49,7 +49,7 @@ from niso.methods.evaluation.latents import INVARIANTS_ROUNDING, LATENT_METRICS
 from niso.methods.evaluation.operator import Operator, learned_operator
 from niso.methods.evaluation.pairs import EQUIVARIANCE_ERROR, PAIR_METRICS, PairEvaluation, evaluate_pairs
 from niso.methods.evaluation.repetition import REPETITION_METRICS, Repetition, repeat_maps
-from niso.methods.method import Networks
+from niso.methods.method import Method, Networks
 from niso.networks import ViTDecoder, ViTEncoder
 from niso.random import EVALUATION_SEED
 from niso.results import Curve, Metric, Result
@@ -81,6 +81,7 @@ class Homnist(Experiment):
     """The homNIST experiment, see the module."""
 
     config: HomnistConfig
+    method: Method
     name = "homnist"
     summary = (
         "The encoder is trained, without labels, on digits and the same digits under random transformations, by "

@@ -30,7 +30,7 @@ from niso.geometry.domains.domain import Sampling
 from niso.linalg import span
 from niso.methods.config import IsometryConfig, MethodConfig
 from niso.methods.evaluation.pairs import EQUIVARIANCE_ERROR, EQUIVARIANCE_ERROR_CENTRED, RELATIVE_MAP_ERROR
-from niso.methods.method import Networks
+from niso.methods.method import Method, Networks
 from niso.model import NeuralIsometry
 from niso.random import EVALUATION_SEED, step_seed
 from niso.results import Curve, Metric, Result
@@ -118,6 +118,7 @@ class LaplacianExperiment(Experiment):
     """What the torus and the sphere experiment share, see the module."""
 
     config: LaplacianConfig
+    method: Method
     pictures_of_curves: ClassVar[frozenset[str]] = frozenset({"map_errors"})
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("eigenspace_energy", "energy of a learned eigenfunction in its best true eigenspace (mean)", "higher"),

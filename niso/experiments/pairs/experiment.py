@@ -46,7 +46,7 @@ from niso.geometry.action import composes
 from niso.methods import METHODS, methods_of
 from niso.methods.evaluation.operator import Operator, learned_operator
 from niso.methods.evaluation.pairs import PairEvaluation, evaluate_pairs
-from niso.methods.method import Networks
+from niso.methods.method import Method, Networks
 from niso.random import EVALUATION_SEED, step_generator
 from niso.results import Result
 from niso.training.optimizer import spectra
@@ -111,6 +111,7 @@ class Pairs(Experiment):
 
     config: Chosen
     """Resolved, once it is built; before, a `PairsConfig`: what the user asks for."""
+    method: Method
     given: ClassVar[Given | None] = None
     """What a program gives, see `niso.fit`; None where DATA is a path."""
     name = "pairs"

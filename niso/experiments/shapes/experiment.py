@@ -82,6 +82,7 @@ class Shapes(Experiment):
     """The shapes experiment, see the module."""
 
     config: ShapesConfig
+    method: Method
     name = "shapes"
     summary = (
         "Meshes are mapped conformally to the sphere and seen as functions there, their heat kernel signatures. Pairs "
