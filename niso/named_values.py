@@ -1,4 +1,5 @@
-"""Values by name, as the words NAME=VALUE of a command, and dataclasses that take them in place of their fields'."""
+"""Values by name, as the words NAME=VALUE of a command, and dataclasses that take them in place of their fields'; and
+names of registries as the choices of an option."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from inspect import isclass
 from math import isfinite
-from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast, get_type_hints
 
 import yaml
 from tyro.conf import arg
@@ -15,6 +16,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from niso.config import parse
 from niso.errors import InputError, nearest
+from niso.registry import Registry
 
 T = TypeVar("T")
 
@@ -66,6 +68,18 @@ NamedValues: TypeAlias = Annotated[
     arg(help_behavior_hint=lambda shown: f"(default: {shown.strip('[]') or 'none'})"),
 ]
 """Type of a setting that holds such values."""
+
+
+def names_of(registry: Registry[Any]) -> Any:
+    """What makes the names that are in a registry when options are read the choices of one."""
+
+    def names() -> Any:
+        return Literal[tuple(registry)]
+
+    def default(words: str) -> str:  # tyro gives them as a list
+        return "(default: " + words.strip("[']") + ")"
+
+    return arg(constructor_factory=names, help_behavior_hint=default)
 
 
 def settable(kind: Any) -> tuple[str, ...]:

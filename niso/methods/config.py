@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses  # not `field`, which is a setting's name
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -14,23 +14,9 @@ from niso.losses import Norm
 from niso.methods.heads import HEADS
 from niso.methods.part import parts_unread
 from niso.methods.spectra import SPECTRA
-from niso.named_values import NamedValues
+from niso.named_values import NamedValues, names_of
 from niso.networks import EigenspaceHeadConfig, MLPConfig, SpectralHeadConfig, VectorNeuronConfig
-from niso.registry import Registry
 from niso.spectrum import Eigenfunctions, Eigenvalues, Features
-
-
-def names_of(registry: Registry[Any]) -> Any:
-    """What makes the names that are in a registry when options are read the choices of one."""
-
-    def names() -> Any:
-        return Literal[tuple(registry)]
-
-    def default(words: str) -> str:  # tyro gives them as a list
-        return "(default: " + words.strip("[']") + ")"
-
-    return tyro.conf.arg(constructor_factory=names, help_behavior_hint=default)
-
 
 Start = Literal["noise", "smooth"]
 """What eigenfunctions of a table start as: random functions, or the smoothest ones on the latent grid."""

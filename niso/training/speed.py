@@ -82,6 +82,9 @@ def choose(
 ) -> tuple[Hardware, dict[str, Any]]:
     """The fastest hardware settings for a run, and what was measured, for its facts.
 
+    Where compiled code is the fastest, what it compiled stays so in place, and training, which leaves alone what is
+    compiled already, goes on with that.
+
     Args:
         objective, sampler, optimisation: of its first phase; weights and random numbers stay as they are.
         hardware: what was asked for. It is returned where nothing is measured: in a run of fewer than `FEWEST_STEPS`,

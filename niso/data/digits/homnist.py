@@ -53,11 +53,6 @@ class PerturbedBatch(NamedTuple):
 class PerturbedDigits(Protocol):
     """A fixed sequence of perturbed digits, read in batches; the same at every pass, batch size and device."""
 
-    @property
-    def copies(self) -> int:
-        """Homographies of each digit: 32 in the full set ("320k" with MNIST), 1 in the subset "10k"."""
-        ...
-
     def __len__(self) -> int: ...
 
     def batches(self, size: int, device: torch.device | str = "cpu") -> Iterator[PerturbedBatch]:
@@ -148,7 +143,7 @@ class PublishedTestSet:
 
     def __init__(self, path: Path, copies: int = COPIES) -> None:
         _check_copies(copies)
-        self.path, self.copies = path, copies
+        self.path = path
         images, labels, matrices = _open(path)
         try:
             labels = np.asarray(labels[()]).reshape(-1)

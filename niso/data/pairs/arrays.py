@@ -26,7 +26,7 @@ _TYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "FIU" for si
 
 
 class ArrayReader(Reader):
-    """Arrays x, tx and, where there are any, ttx, group, label, points and weights."""
+    """Arrays x, tx and, where there are any, ttx, group, label, source, points and weights."""
 
     takes = "a file .npz, .safetensors or .h5, or a folder of .npy, with x and tx"
     reads = frozenset({"kind"})

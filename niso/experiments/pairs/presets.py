@@ -11,10 +11,9 @@ from niso.checks import check_choice
 from niso.config import Optimisation, Strict, require
 from niso.data.pairs.reading import Reading
 from niso.losses import Norm
-from niso.methods.config import names_of
 from niso.methods.heads import HEADS
 from niso.methods.spectra import SPECTRA
-from niso.named_values import NamedValues
+from niso.named_values import NamedValues, names_of
 from niso.networks.padding import Padding
 
 OF_PARTS = ("spectrum", "spectrum_settings", "method_settings", "classifier", "classifier_settings")

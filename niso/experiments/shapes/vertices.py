@@ -96,7 +96,7 @@ class VertexReading:
         action = mobius.MobiusTransformations(1.0)
         self.transformation = action.sample(1, torch.Generator().manual_seed(EVALUATION_SEED))[0].to(torch.complex128)
         self.generator = np.random.default_rng(EVALUATION_SEED)
-        self.times = _times(shapes)
+        self.signatures = _signatures(shapes)
 
     @torch.no_grad()
     def measure(self, members: Int[Tensor, " members"]) -> dict[str, float]:
@@ -107,7 +107,7 @@ class VertexReading:
         if self._at(self.raster) is None:
             return {}
         chosen = members[evenly(SHAPES, len(members))].tolist()
-        rows = [self._measure(self.shapes.surface(shape), *self.times) for shape in chosen]
+        rows = [self._measure(self.shapes.surface(shape), *self.signatures) for shape in chosen]
         return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
 
     def _measure(self, surface: Surface, eigenpairs: int, times: Float[np.ndarray, " times"]) -> dict[str, float]:
@@ -184,7 +184,7 @@ class VertexReading:
         return self.maps.scaled(columns)[0, :, :, 0].double().cpu().numpy().T
 
 
-def _times(shapes: PreparedShapes) -> tuple[int, Float[np.ndarray, " times"]]:
+def _signatures(shapes: PreparedShapes) -> tuple[int, Float[np.ndarray, " times"]]:
     """Eigenpairs and times of the signatures."""
     facts = read_json(shapes.folder / PARAMETERS)
     return facts["eigenpairs"], np.geomspace(facts["first_time"], facts["last_time"], facts["times"])
