@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +14,8 @@ from niso.files.writing import write_atomically
 from niso.messages import say
 from niso.report.groups import described
 from niso.report.html import render
-from niso.report.methods import QUOTED, fitting_note
-from niso.report.metrics import beside, depending
+from niso.report.methods import QUOTED, arranged, fitting_note
+from niso.report.metrics import beside
 from niso.report.numbers import duration, fact
 from niso.report.pictures import Picture, embed, embed_drawn
 from niso.results import Known, Metric, alarms, sources
@@ -42,7 +43,7 @@ class Table(NamedTuple):
     """A row for each metric, by its key, and a column for each value of what metrics depend on; one if on nothing."""
 
     at: str
-    values: list[int]
+    values: list[str]
     rows: dict[str, list[Entry]]
 
 
@@ -168,18 +169,15 @@ def _published(run: Run, known: Known) -> list[Entry]:
 def _tables(entries: list[Entry]) -> list[Table]:
     """A table for each thing that metrics depend on, as "ate_skip0", and one for all others."""
     by_key = {entry.metric.key: entry for entry in entries}
-    tables, apart = list[Table](), set[str]()
-    for name, stems in depending(by_key).items():
-        values = sorted({value for series in stems.values() for value in series})
-        rows = {
-            stem: [by_key[series[value]] if value in series else Entry(Metric(stem, "")) for value in values]
-            for stem, series in stems.items()
+    tables = list[Table]()
+    for at, parts in groupby(arranged(list(by_key)), lambda columns: columns.at):
+        series = {columns.stem: columns.keys for columns in parts}
+        values = sorted({value for keys in series.values() for value in keys}, key=int) if at else []
+        rows = {key: [by_key[key]] for key in series.get("", ())} or {
+            stem: [by_key[keys[value]] if value in keys else Entry(Metric(stem, "")) for value in values]
+            for stem, keys in series.items()
         }
-        tables.append(Table(name, values, rows))
-        apart |= {key for series in stems.values() for key in series.values()}
-    single = {entry.metric.key: [entry] for entry in entries if entry.metric.key not in apart}
-    if single:
-        tables.insert(len(tables) if entries[0].metric.key in apart else 0, Table("", [], single))
+        tables.append(Table(at, values, rows))
     return tables
 
 
