@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,16 @@ from niso.errors import CheckpointError, InputError, nearest
 from niso.experiments import EXPERIMENTS
 from niso.experiments.classifier import trained_classifier
 from niso.experiments.own import Own
-from niso.experiments.registered import OF_MODEL, check_registered, naming_unknown, registered
-from niso.experiments.saved import CONFIG, MODEL, is_saved, plain_name, read_saved
+from niso.experiments.registered import OF_MODEL, check_registered, registered
+from niso.experiments.saved import CONFIG, MODEL, Saved, is_saved, plain_name, read_trained
 from niso.experiments.settings import Settings
-from niso.files.paths import in_shell
 from niso.fitted import Beside, Fitted, find_device
 from niso.hub import SCHEME, bundled, repository
 from niso.methods import METHODS
 from niso.methods.method import Method
 from niso.training import checkpoint
 from niso.training.defaults import new_defaults
-from niso.training.run import WEIGHTS, Run, is_run
+from niso.training.run import WEIGHTS, is_run
 
 
 def load(
@@ -52,11 +52,14 @@ def load(
         InputError: there is no trained model, or it cannot be built again; one line says why.
         CheckpointError: weights are missing, damaged, or of another model.
     """
-    own = Own.given(encoder, decoder)
-    folder = model_folder(path)
-    if is_run(folder):
-        return _of_run(Run.open(folder), own, find_device(device))
-    return _of_saved(folder, own, find_device(device))
+    own, folder, place = Own.given(encoder, decoder), model_folder(path), find_device(device)
+    weights, trained = read_trained(folder, partial(_check_method, folder))
+    run = folder if is_run(folder) else None
+    data = trained.facts.get("data")
+    if run is None and own is None and isinstance(data, dict) and data.get("own_networks"):
+        # the modules that a saved model names are not imported: it may be anybody's
+        raise InputError(f"{folder} was trained with networks of your own: give niso.load encoder and decoder")
+    return _built(run or folder / CONFIG, weights, trained, own, place, run)
 
 
 def model_folder(path: str | Path) -> Path:
@@ -85,27 +88,6 @@ def model_folder(path: str | Path) -> Path:
     )
 
 
-def _of_run(run: Run, own: Own | None, device: torch.device) -> Fitted:
-    with naming_unknown(run.path, run.facts):
-        settings = Settings.of(run)
-    if not (run.finished and (run.path / WEIGHTS).is_file()):
-        raise InputError(f"{run.path} is not trained to its end: finish it by {run.continuation}")
-    _check_method(run.path, settings, run.facts)
-    anew = f"`niso evaluate {in_shell(run.path)}` writes {WEIGHTS} anew from the checkpoints"
-    weights = run.path / WEIGHTS
-    tensors = checkpoint.load(weights, anew)[0]
-    return _built(run.path, weights, settings, run.facts, tensors, run.metrics, own, device, run.path)
-
-
-def _of_saved(folder: Path, own: Own | None, device: torch.device) -> Fitted:
-    settings, facts, metrics, tensors = read_saved(folder)
-    data = facts.get("data")
-    if own is None and isinstance(data, dict) and data.get("own_networks"):  # modules it names are not imported
-        raise InputError(f"{folder} was trained with networks of your own: give niso.load encoder and decoder")
-    _check_method(folder, settings, facts)
-    return _built(folder / CONFIG, folder / MODEL, settings, facts, tensors, metrics, own, device, None)
-
-
 def _check_method(path: Path, settings: Settings, facts: Mapping[str, Any]) -> None:
     check_registered(path, settings, facts, OF_MODEL)
     if settings.method not in METHODS:
@@ -113,16 +95,9 @@ def _check_method(path: Path, settings: Settings, facts: Mapping[str, Any]) -> N
 
 
 def _built(
-    source: Path,
-    weights: Path,
-    settings: Settings,
-    facts: Mapping[str, Any],
-    tensors: dict[str, Tensor],
-    metrics: Mapping[str, float],
-    own: Own | None,
-    device: torch.device,
-    run: Path | None,
+    source: Path, weights: Path, trained: Saved, own: Own | None, device: torch.device, run: Path | None
 ) -> Fitted:
+    settings, facts, metrics, tensors = trained
     kind = EXPERIMENTS.find(settings.experiment)
     try:
         if own is not None and not facts["data"].get("own_networks"):

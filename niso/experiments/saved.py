@@ -1,8 +1,11 @@
-"""Saved models: a folder with config.json and model.safetensors, which `niso.Fitted.save` writes."""
+"""Trained models in folders: those of runs, and saved ones, which `niso.Fitted.save` writes.
+
+A saved model is a folder with config.json and model.safetensors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +20,10 @@ from niso.experiments.registered import naming_unknown
 from niso.experiments.settings import Settings, without_places
 from niso.files.folders import whole_folder
 from niso.files.json import nan_for_null, parse_json, write_json
+from niso.files.paths import in_shell
 from niso.files.writing import refusing, write_atomically
+from niso.training import checkpoint
+from niso.training.run import WEIGHTS, Run, is_run
 
 CONFIG, MODEL = "config.json", "model.safetensors"
 """Files of a saved model."""
@@ -32,7 +38,7 @@ def plain_name(name: str) -> str:
 
 
 class Saved(NamedTuple):
-    """A saved model.
+    """A trained model, of a run or saved.
 
     Attributes:
         settings: of the run that trained it.
@@ -50,6 +56,31 @@ class Saved(NamedTuple):
 def is_saved(folder: Path) -> bool:
     """Whether a folder holds a saved model."""
     return (folder / CONFIG).is_file()
+
+
+def read_trained(folder: Path, check: Callable[[Settings, Mapping[str, Any]], None]) -> tuple[Path, Saved]:
+    """The model in the folder of a finished run or of a saved model, and the file that holds its weights.
+
+    Args:
+        check: raises an InputError where the caller cannot use a model of these settings and facts; it is called before
+            the user is told to finish a run.
+
+    Raises:
+        InputError: the folder is neither, a run is not trained to its end, or a file of settings is damaged.
+        CheckpointError: the weights are missing or damaged.
+    """
+    if not is_run(folder) and is_saved(folder):
+        saved = read_saved(folder)
+        check(saved.settings, saved.facts)
+        return folder / MODEL, saved
+    run, weights = Run.open(folder), folder / WEIGHTS
+    with naming_unknown(folder, run.facts):
+        settings = Settings.of(run)
+    check(settings, run.facts)
+    if not (run.finished and weights.is_file()):  # one that is trained further keeps the weights of before
+        raise InputError(f"{folder} is not trained to its end: finish it by {run.continuation}")
+    anew = f"`niso evaluate {in_shell(folder)}` writes {WEIGHTS} anew from the checkpoints"
+    return weights, Saved(settings, run.facts, run.metrics, checkpoint.load(weights, anew)[0])
 
 
 def read_saved(folder: Path) -> Saved:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,17 +27,15 @@ from niso.experiments.pose.experiment import Pose
 from niso.experiments.pose.losses import PoseObjective
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PoseConfig
-from niso.experiments.registered import OF_MODEL, check_registered, naming_unknown
-from niso.experiments.saved import MODEL, is_saved, read_saved
+from niso.experiments.registered import OF_MODEL, check_registered
+from niso.experiments.saved import read_trained
 from niso.experiments.settings import Settings
-from niso.files.paths import in_shell
 from niso.files.writing import write_atomically
 from niso.geometry import se3, so3
 from niso.geometry.averaging import averaged
 from niso.training import checkpoint
 from niso.training.defaults import new_defaults
 from niso.training.processes import make_fabric, network_precision
-from niso.training.run import WEIGHTS, Run
 
 
 @dataclass(frozen=True)
@@ -73,28 +72,20 @@ class PredictedTrajectory(NamedTuple):
     equal: int = 0
 
 
-def load_reader(path: Path, tune: bool = False) -> PoseReader:
+def load_reader(folder: Path, tune: bool = False) -> PoseReader:
     """Load the predictor of a finished run of the pose experiment, in the precision of the run, or of a saved one.
 
     It is put on the kind of device that the run was trained on, if this machine has one.
 
     Args:
-        path: the run folder, its weights.safetensors, or a folder with a saved model.
+        folder: of the run, or of a saved model, see `niso.loading.model_folder`.
         tune: let the run's settings change torch's number of threads and the C library's allocation, for the whole
             process, see `niso.training.processes.make_fabric`.
 
     Raises:
         NisoError: the folder is not that of a finished run of the experiment, or its files are damaged.
     """
-    if path.is_file() and path.name != WEIGHTS:
-        raise InputError(f"{path} is not a run's {WEIGHTS}: give the run folder")
-    folder = path.parent if path.is_file() else path
-    if is_saved(folder):
-        settings, facts, _, tensors = read_saved(folder)
-        _check_kind(folder, settings, facts)
-        weights = folder / MODEL
-    else:
-        settings, weights, tensors = _of_run(Run.open(folder))
+    weights, (settings, _, _, tensors) = read_trained(folder, partial(_check_kind, folder))
     fabric = make_fabric(settings.hardware.alone(), tune=tune)
     precision = network_precision(fabric)
     config: PoseConfig = settings.config
@@ -106,17 +97,6 @@ def load_reader(path: Path, tune: bool = False) -> PoseReader:
     named = {f"model.{name}": tensor for name, tensor in tensors.items()}
     checkpoint.restore_weights(weights, named, PoseObjective(predictor, config.head_group))
     return PoseReader(predictor.eval(), config.size, config.head_skip, fabric.device, precision)
-
-
-def _of_run(run: Run) -> tuple[Settings, Path, dict[str, Tensor]]:
-    with naming_unknown(run.path, run.facts):
-        settings = Settings.of(run)
-    _check_kind(run.path, settings, run.facts)
-    weights = run.path / WEIGHTS
-    if not weights.is_file():
-        raise InputError(f"{run.path} is not trained to its end: finish it by {run.continuation}")
-    remedy = f"`niso evaluate {in_shell(run.path)}` writes it anew from the checkpoints"
-    return settings, weights, checkpoint.load(weights, remedy)[0]
 
 
 def _check_kind(folder: Path, settings: Settings, facts: Mapping[str, Any]) -> None:

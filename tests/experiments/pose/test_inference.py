@@ -16,6 +16,7 @@ from PIL import Image
 import niso
 from niso.cli import pose as pose_cli
 from niso.cli.parsing import parse
+from niso.config import read_yaml, to_yaml
 from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.sequences import Sequence
 from niso.data.video.stream import TimedFrame, open_stream
@@ -29,6 +30,7 @@ from niso.figures.path_views import path_views
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.hub import bundled
+from niso.runs import runner
 from niso.training import checkpoint
 from niso.training.run import Run
 
@@ -54,6 +56,7 @@ def make_run(
                 name: value + 0.1 * torch.randn_like(value) for name, value in phase.objective.state_dict().items()
             }
             checkpoint.save(folder.path / "weights.safetensors", tensors, {})
+            folder.write("metrics", {})
             runs[method] = folder.path
         return runs[method]
 
@@ -179,9 +182,7 @@ def test_frames_of_another_size_give_the_same_numbers_in_both(make_run, tmp_path
 
 
 def test_a_finished_run(trained, tiny_pose):
-    reader, again = load_reader(trained), load_reader(trained / "weights.safetensors")
-    for name, value in reader.predictor.state_dict().items():
-        assert torch.equal(value, again.predictor.state_dict()[name])
+    reader = load_reader(trained)
     stored = checkpoint.load(trained / "weights.safetensors")[0]
     assert {f"predictor.{name}" for name in reader.predictor.state_dict()} == stored.keys()
     assert all(torch.equal(stored[f"predictor.{k}"], v) for k, v in reader.predictor.state_dict().items())
@@ -207,6 +208,29 @@ def test_untrained_predictors_have_the_tensors_of_trained_ones(make, method):
     built, frames = Pose.kind(method).build(experiment.config), torch.rand(1, 3, 8, 8)
     built.complete([(frames, frames)])
     assert {name: value.shape for name, value in built.state_dict().items()} == shapes
+
+
+def test_a_run_that_is_trained_further_is_not_read_before_its_end(pose, trained, tmp_path, monkeypatch):
+    """Its weights are those of before, whichever command is asked."""
+    values = read_yaml(trained / "config.yaml")
+    values["config"]["head"]["steps"] += 2
+    (trained / "config.yaml").write_text(to_yaml(values))
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("niso.experiments.pose.losses.PoseObjective.forward", interrupt)
+        runner.resume(trained)
+    assert (trained / "weights.safetensors").exists() and not (trained / "metrics.json").exists()
+    status, _, err = pose(images(tmp_path / "walk", 4), "--checkpoint", trained, "--out", tmp_path / "out")
+    assert status == 2 and err == f"{trained} is not trained to its end: finish it by `niso resume {trained}`"
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(InputError) as refused:
+        niso.load(trained)
+    assert str(refused.value) == err
+    runner.resume(trained)
+    assert pose(images(tmp_path / "walk", 4), "--checkpoint", trained, "--out", tmp_path / "out")[0] == 0
 
 
 @pytest.mark.usefixtures("drawn")
