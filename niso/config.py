@@ -132,7 +132,7 @@ class Hardware(Strict):
     """Time between checkpoints: the most that a kill can cost."""
 
     def __post_init__(self) -> None:
-        require(self, "devices", "nodes", "threads", positive=True)
+        require(self, "devices", "nodes", "threads", positive=True, whole=True)
         if self.threads > MOST_THREADS:
             raise ValueError(f"threads must be at most {MOST_THREADS}, got {self.threads}")
         require(self, "checkpoint_seconds")

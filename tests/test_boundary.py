@@ -15,6 +15,7 @@ PROGRAM = """
 import json, sys, warnings
 import numpy as np, torch, niso
 from niso import losses, metrics, testing
+from niso.config import Hardware
 from niso.geometry.mesh.classical import fixed_spectrum
 from niso.geometry.mesh.sampling import project
 from niso.geometry.mesh.surface import icosphere
@@ -100,6 +101,9 @@ WRONG = {
     "niso.Optimisation(steps=10.0)": "steps must be a whole number, not 10.0",
     "niso.Optimisation(batch_size='16')": "batch_size must be a whole number, not '16'",
     "niso.Optimisation(warmup_steps=True)": "warmup_steps must be a whole number, not True",
+    "Hardware(threads=1.5)": "threads must be a whole number, not 1.5",
+    "Hardware(devices=2.0)": "devices must be a whole number, not 2.0",
+    "Hardware(nodes=1.5)": "nodes must be a whole number, not 1.5",
     "niso.Optimisation(learning_rate='1e-3')": "learning_rate must be a number, not '1e-3'",
     "niso.Optimisation().rate_at(-1)": "steps are counted from 0, got -1",
     "niso.Optimisation(steps=0)": "steps must be positive, got 0",
