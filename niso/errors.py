@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import errno
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 LONGEST = 1000
 """Characters of a message, of which damaged files may quote many."""
@@ -27,6 +28,26 @@ def one_line(message: str) -> str:
 
 class InputError(NisoError):
     """Data, an option or a configuration file that cannot be used."""
+
+
+@contextmanager
+def foreign(problem: str, remedy: str = "") -> Iterator[None]:
+    """Around the user's code, which may raise anything: of that, one line tells the kind and all that it says.
+
+    Args:
+        problem: what that code does not do, such as "the networks do not take observations (2, 3)".
+        remedy: what to do, where that is known.
+
+    Raises:
+        InputError: the code raises one, which stays as it is, or anything else.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        parts = problem, type(error).__name__, " ".join(str(error).split()).rstrip("."), remedy
+        raise InputError(": ".join(part for part in parts if part)) from error
 
 
 class CheckpointError(NisoError):

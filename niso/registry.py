@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections import UserDict, defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from niso.errors import InputError, first_line, nearest
+from niso.errors import InputError, foreign, nearest
 from niso.messages import say
 
 T = TypeVar("T")
@@ -120,15 +120,14 @@ class Registry(UserDict[str, str], Generic[T]):
             raise InputError(f"unknown {self.kind} {name!r}{nearest(name, self)}")
         module, _, attribute = self[name].rpartition(".")
         nowhere = f"{self.kind} {name!r} is registered as {self[name]}, which does not exist"
-        try:
-            home = import_module(module)
-        except (Exception, SystemExit) as error:  # of whatever the module does
-            if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-                raise InputError(nowhere) from error
-            if name not in self.foreign:
+        added = name in self.foreign
+        with foreign(f"{self.kind} {name!r}: {self[name]} cannot be imported") if added else nullcontext():
+            try:
+                home = import_module(module)
+            except ModuleNotFoundError as error:
+                if f"{module}.".startswith(f"{error.name}."):
+                    raise InputError(nowhere) from error
                 raise
-            problem = f"{type(error).__name__}: {first_line(error)}"
-            raise InputError(f"{self.kind} {name!r}: {self[name]} cannot be imported ({problem})") from error
         if not hasattr(home, attribute):
             raise InputError(nowhere)
         found = getattr(home, attribute)
@@ -136,7 +135,7 @@ class Registry(UserDict[str, str], Generic[T]):
             place, _, base = self._base.rpartition(".")
             if not (isinstance(found, type) and issubclass(found, getattr(import_module(place), base))):
                 raise InputError(f"{self.kind} {name!r}: {self[name]} is no subclass of {self._base}")
-            if name in self.foreign and hasattr(found, "mistake") and (problem := found.mistake()):
+            if added and hasattr(found, "mistake") and (problem := found.mistake()):
                 raise InputError(f"{self.kind} {name!r}: {self[name]}{problem}")
         return cast(T, found)
 

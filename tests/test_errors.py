@@ -5,7 +5,7 @@ import tempfile
 
 import pytest
 
-from niso.errors import Interrupted, NisoError, nearest, remedy, unreadable
+from niso.errors import InputError, Interrupted, NisoError, foreign, nearest, remedy, unreadable
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,40 @@ def test_a_message_is_one_printable_line_of_some_length():
     long = str(NisoError("begin " + "x" * 5000 + " end: copy it again"))
     assert len(long) < 1000 and long.startswith("begin x") and long.endswith("x end: copy it again") and " … " in long
     assert str(NisoError()) == ""
+
+
+SIZES = RuntimeError("sizes do not match:\n  expected 3, got 4.\n")
+
+
+@pytest.mark.parametrize(
+    ("raised", "message"),
+    [
+        (SIZES, "mine fails: RuntimeError: sizes do not match: expected 3, got 4"),
+        (KeyError("x"), "mine fails: KeyError: 'x'"),
+        (NotImplementedError(), "mine fails: NotImplementedError"),
+        (StopIteration(), "mine fails: StopIteration"),
+        (SystemExit(3), "mine fails: SystemExit: 3"),
+    ],
+)
+def test_whatever_the_users_code_raises_is_one_line_with_all_that_it_says(raised, message):
+    for advice, end in (("", ""), ("mend it", ": mend it")):
+        with pytest.raises(InputError) as caught, foreign("mine fails", advice):
+            raise raised
+        assert str(caught.value) == message + end and caught.value.__cause__ is raised
+
+
+def test_very_long_words_of_the_users_code_leave_the_problem_and_the_remedy():
+    with pytest.raises(InputError) as caught, foreign("mine fails", "mend it"):
+        raise ValueError("x\n" * 5000)
+    line = str(caught.value)
+    assert len(line) < 1000 and line.startswith("mine fails: ValueError: x x") and line.endswith("x: mend it")
+
+
+@pytest.mark.parametrize("raised", [InputError("mend the data"), KeyboardInterrupt()])
+def test_what_is_said_already_and_what_the_user_wants_pass(raised):
+    with pytest.raises(type(raised)) as caught, foreign("mine fails"):
+        raise raised
+    assert caught.value is raised
 
 
 def test_nearest_takes_any_iterable():

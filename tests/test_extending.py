@@ -622,6 +622,17 @@ class Fewer(ForEach):
         return nn.Linear(examples.shape[2] + 1, classes)
 
 
+class Lines(nn.Linear):
+    def forward(self, input):
+        raise RuntimeError("sizes do not match:\nexpected 3, got 4")
+
+
+class Wordy(Head):
+    @classmethod
+    def make(cls, examples, classes, config, eigenvalues):
+        return Lines(examples.shape[2], classes)
+
+
 class Nothing(Head):
     @classmethod
     def make(cls, examples, classes, config, eigenvalues):
@@ -722,6 +733,7 @@ SMALL = (
         (OneMore, r"OneMore must give scores of 2 classes, here \(8, 2\), not torch.float32 of \(8, 3\)"),
         (ForEach, "ForEach (must give scores of 2 classes|does not classify .*TypeCheckError)"),
         (Fewer, "Fewer does not classify features of this method: RuntimeError: mat1 and mat2"),
+        (Wordy, "Wordy does not classify .*: RuntimeError: sizes do not match: expected 3, got 4$"),
         (Nothing, r"Nothing\.make must give a torch.nn.Module, not NoneType"),
         (Untrained, "Untrained has no parameters to train"),
         (Endless, "Endless gives scores that are not finite"),

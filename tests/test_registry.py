@@ -102,7 +102,7 @@ def test_what_cannot_be_imported_harms_no_other_if_it_is_not_nisos_own(content, 
     monkeypatch.syspath_prepend(tmp_path)
     things = Registry("thing", {"dumps": "json.dumps"})
     things["needs"] = "broken_part.Thing"
-    with pytest.raises(InputError, match=r"thing 'needs': broken_part.Thing cannot be imported \(\w+(Error|Exit): "):
+    with pytest.raises(InputError, match=r"thing 'needs': broken_part.Thing cannot be imported: \w+(Error|Exit): "):
         things.find("needs")
     assert list(things.found()) == ["dumps"] and things.foreign == {"needs"}
 

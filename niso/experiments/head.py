@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from niso.checks import described
 from niso.collective import local_part
 from niso.config import SPECTRAL
-from niso.errors import InputError, counted, first_line
+from niso.errors import InputError, counted, foreign
 from niso.experiments.alone import CUT, TRIED, check_alone, seeded
 from niso.experiments.experiment import Phase
 from niso.linalg import matmul
@@ -53,23 +53,18 @@ def try_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch 
     name = f"classifier {config.classifier}: {kind.head_of(config).__name__}"
     if kind.head is not Method.head:
         name = f"{kind.__name__}.head"
-    try:
-        with torch.random.fork_rng([]), method.precision(), in_mode(method.model, False):
-            head = make_head(method, config, x, classes).eval()
-            with torch.no_grad():
-                features = method.head_features(x)
-            before = features._version  # counts what is done in place
-            scores, redrawn = (_scores(name, head, features, classes, seed) for seed in (0, 1))
-            if features._version != before:
-                raise InputError(f"{name} changes the features that it gets, which metrics need: let it make others")
-            one = _scores(name, head, features[[0] * len(x)], classes)  # and itself in place of the others
-            _scores(name, head, features[:1], classes)
-            turned = _scores(name, head, _turned(features), classes) if _is_invariant(method, config) else scores
-    except InputError:
-        raise
-    except Exception as error:  # a head may be the user's, and raise anything
-        problem = f"{type(error).__name__}: {first_line(error)}"
-        raise InputError(f"{name} does not classify features of this method: {problem}") from error
+    fails = foreign(f"{name} does not classify features of this method")
+    with fails, torch.random.fork_rng([]), method.precision(), in_mode(method.model, False):
+        head = make_head(method, config, x, classes).eval()
+        with torch.no_grad():
+            features = method.head_features(x)
+        before = features._version  # counts what is done in place
+        scores, redrawn = (_scores(name, head, features, classes, seed) for seed in (0, 1))
+        if features._version != before:
+            raise InputError(f"{name} changes the features that it gets, which metrics need: let it make others")
+        one = _scores(name, head, features[[0] * len(x)], classes)  # and itself in place of the others
+        _scores(name, head, features[:1], classes)
+        turned = _scores(name, head, _turned(features), classes) if _is_invariant(method, config) else scores
     if not any(parameter.requires_grad for parameter in head.parameters()):
         raise InputError(f"{name} has no parameters to train: choose another classifier, or give it some")
     if not scores.requires_grad:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from niso.checks import described
-from niso.errors import InputError, first_line
+from niso.errors import InputError, foreign
 from niso.experiments.alone import TRIED
 from niso.linalg import matmul
 from niso.messages import say
@@ -53,7 +53,7 @@ def try_method(method: Method, objective: nn.Module, views: Sequence[Tensor]) ->
             try:
                 Meter().add(objective(tuple(views), 0.0))
             except TypeError as error:
-                raise InputError(f"{name}.objective: {first_line(error)}") from error
+                raise InputError(f"{name}.objective: {error}") from error
 
 
 def _given(what: str, function: Callable[[Any], Any], x: Any, shape: tuple[int | None, ...], finite: bool) -> Tensor:
@@ -65,13 +65,8 @@ def _given(what: str, function: Callable[[Any], Any], x: Any, shape: tuple[int |
     """
     tensors = x if isinstance(x, tuple) else (x,)
     changes = [tensor._version for tensor in tensors]  # counts what is done in place
-    try:
+    with foreign(f"{what} fails on {_words(x)}"):
         given = function(x)
-    except InputError:
-        raise
-    except Exception as error:  # the user's code may raise anything
-        problem = f"{type(error).__name__}: {first_line(error)}"
-        raise InputError(f"{what} fails on {_words(x)}: {problem}") from error
     form = isinstance(given, Tensor) and given.is_floating_point() and given.ndim == len(shape)
     if not form or any(side not in (None, length) for side, length in zip(shape, given.shape, strict=True)):
         sides = ", ".join("…" if side is None else str(side) for side in shape)

@@ -11,7 +11,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from niso.checks import described
-from niso.errors import InputError
+from niso.errors import InputError, foreign
 from niso.linalg import without_autocast
 from niso.messages import say
 
@@ -146,13 +146,8 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
         raise InputError(f"action {name} lacks {', '.join(lacking)}: see niso.geometry.action.Transformations")
     if not isinstance(action.unit, str):
         raise InputError(f'action {name}: unit must be a text, such as "degrees", not {described(action.unit)}')
-    try:
+    with foreign(f"action {name} does not act on observations {tuple(x.shape)}"):
         moving = any(_check_draw(name, action, x, seed) for seed in range(DRAWS))
-    except InputError:
-        raise
-    except Exception as error:  # an action may be the user's, and raise anything
-        problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise InputError(f"action {name} does not act on observations {tuple(x.shape)}: {problem}") from error
     if not moving:
         raise InputError(f"action {name}: none of {DRAWS * len(x)} transformations moves anything: change its settings")
     return action

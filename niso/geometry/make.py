@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.errors import InputError, nearest
+from niso.errors import InputError, foreign, nearest
 from niso.geometry import ACTIONS
 from niso.geometry.action import Transformations, check_action
 from niso.named_values import changed
@@ -40,14 +40,13 @@ def make_action(
     of = getattr(registered, "of", None)
     if of is not None and not isinstance(getattr_static(registered, "of"), classmethod | staticmethod):
         raise InputError(f"action {name}: {ACTIONS[name]}.of must be a classmethod of (kind, shape)")
-    try:
-        action = registered() if of is None else of(kind, shape)
-    except InputError:
-        raise
-    except Exception as error:  # an action may be the user's, and raise anything
-        remedy = ": give its class a classmethod of(kind, shape)" if of is None else ""
-        problem = f"{error}" if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: {error}"
-        raise InputError(f"{flag} {name} does not fit {kind} {shape}: {problem}{remedy}") from error
+    misfit = f"{flag} {name} does not fit {kind} {shape}"
+    remedy = "give its class a classmethod of(kind, shape)" if of is None else ""
+    with foreign(misfit, remedy):
+        try:
+            action = registered() if of is None else of(kind, shape)
+        except ValueError as error:  # by which an action refuses observations, in its own words
+            raise InputError(": ".join(filter(None, (misfit, str(error), remedy)))) from error
     action = changed(f"action {name}", action, settings or {})
     return check_action(name, action, _noise(kind, shape))
 

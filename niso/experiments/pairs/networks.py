@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from niso.checks import described
 from niso.data.pairs.table import CHANNELS_FIRST, Kind
-from niso.errors import InputError
+from niso.errors import InputError, foreign
 from niso.experiments.alone import CUT, NORM, check_alone, depends, seeded
 from niso.experiments.own import Own, check_module
 from niso.experiments.pairs.recipes import Chosen
@@ -79,14 +79,13 @@ def import_module_class(name: str) -> nn.Module:
     module_name, _, class_name = name.partition(":")
     if not module_name or not class_name:
         raise InputError(f"{name!r} is not module:Class, e.g. mynets:Encoder")
-    try:
-        made = getattr(_module(module_name), class_name)()
-    except InputError:
-        raise
-    except AttributeError as error:
-        raise InputError(f"{name}: {error}") from error
-    except Exception as error:  # the user's code may raise anything
-        raise InputError(f"{name} cannot be made: {type(error).__name__}: {' '.join(str(error).split())}") from error
+    with foreign(f"{name} cannot be made"):
+        module = _module(module_name)
+        try:
+            kind = getattr(module, class_name)
+        except AttributeError as error:
+            raise InputError(f"{name}: {error}") from error
+        made = kind()
     check_module(name, made)
     return made
 
@@ -118,20 +117,14 @@ def _own(own: Own, shape: tuple[int, ...]) -> Networks:
         if others := [name for name, value in net.state_dict().items() if not isinstance(value, Tensor)]:
             lost = f"the networks keep state that is no tensor ({others[0]}), which checkpoints do not hold"
             raise InputError(f"{lost}: make it a buffer")
-    try:
-        with torch.no_grad(), in_mode(encoder, False), in_mode(decoder, False):
-            for count in (2, 3, 1):  # networks of one batch size fail here, and those that squeeze a batch of one
-                z = _latents(own, (count, *shape))
-    except InputError:
-        raise
-    except Exception as error:  # the user's code may raise anything
-        dtypes = (p.dtype for net in own for p in net.parameters() if p.dtype.to_real() != torch.float32)
-        if other := next(dtypes, None):
-            raise InputError(f"the networks have weights of {other}, observations are float32: {_FLOAT}") from error
-        problem = " ".join(str(error).split())
-        raise InputError(
-            f"the networks do not take observations {(count, *shape)}: {type(error).__name__}: {problem}"
-        ) from error
+    dtypes = (p.dtype for net in own for p in net.parameters() if p.dtype.to_real() != torch.float32)
+    other = next(dtypes, None)
+    for count in (2, 3, 1):  # networks of one batch size fail here, and those that squeeze a batch of one
+        fails = foreign(f"the networks do not take observations {(count, *shape)}")
+        if other is not None:  # if they fail, that is why
+            fails = foreign(f"the networks have weights of {other}, observations are float32", _FLOAT)
+        with fails, torch.no_grad(), in_mode(encoder, False), in_mode(decoder, False):
+            z = _latents(own, (count, *shape))
     if z.ndim == 3:
         return Networks(encoder, decoder, (1, z.shape[1]), z.shape[2])
     grid = tuple(z.shape[2:])
@@ -180,16 +173,14 @@ def _tried(own: Own, x: Tensor, training: bool) -> tuple[list[Made], Made]:
     """
     buffers = [(buffer, buffer.clone()) for network in own for buffer in network.buffers()]
     made = list[Made]()
+    mode = "training" if training else "evaluation"
+    fails = foreign(f"the networks do not take observations in {mode} mode")
     try:
-        with in_mode(own.encoder, training), in_mode(own.decoder, training):
+        with fails, in_mode(own.encoder, training), in_mode(own.decoder, training):
             for batch, seed in ((x[[0, 1, 2]], 0), (x[[0, 3, 4]], 0), (x[[0, 1, 2]], 1)):
                 last = _through(own, batch, seed, training)
                 made.append(Made(*(part[0].detach() for part in last)))
                 _restore(buffers)  # running means, vectors of spectral norms
-    except Exception as error:  # the user's code may raise anything
-        mode = "training" if training else "evaluation"
-        problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise InputError(f"the networks do not take observations in {mode} mode: {problem}") from error
     finally:
         _restore(buffers)
     return made, last

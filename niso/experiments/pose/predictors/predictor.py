@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.checks import described
-from niso.errors import InputError, first_line
+from niso.errors import InputError, foreign
 from niso.experiments.pose.presets import PoseConfig
 from niso.geometry import se3
 from niso.linalg import full_precision
@@ -142,15 +142,10 @@ def try_predictor(predictor: Predictor, size: int) -> None:
         InputError: `features` or `numbers` fails, or gives something of another form.
     """
     name, device = type(predictor).__name__, predictor.orientation.device
-    try:
-        with torch.no_grad(), torch.random.fork_rng([]), in_mode(predictor, False):
-            frames = torch.rand(2, TRIED, 3, size, size, device="cpu").to(device)
-            numbers = predictor.numbers(*map(predictor.features, frames))
-    except InputError:
-        raise
-    except Exception as error:  # the user's code may raise anything
-        problem = f"{type(error).__name__}: {first_line(error)}"
-        raise InputError(f"{name} does not take frames {tuple(frames.shape[1:])}: {problem}") from error
+    fails = foreign(f"{name} does not take frames {(TRIED, 3, size, size)}")
+    with fails, torch.no_grad(), torch.random.fork_rng([]), in_mode(predictor, False):
+        frames = torch.rand(2, TRIED, 3, size, size, device="cpu").to(device)
+        numbers = predictor.numbers(*map(predictor.features, frames))
     if not isinstance(numbers, Tensor) or numbers.shape != (TRIED, se3.PARAMETERS):
         expected = f"{se3.PARAMETERS} numbers of each pair, here ({TRIED}, {se3.PARAMETERS})"
         raise InputError(f"{name}.numbers must give {expected}, not {described(numbers)}")
