@@ -21,7 +21,7 @@ COMMON = {
     "data-dir": "your data instead of what comes with the libraries",
     "out": "run folder; runs/EXPERIMENT-PRESET-METHOD-seedN by default",
     "steps": "optimiser steps",
-    "rank": "eigenfunctions k, and size of the maps",
+    "rank": "eigenfunctions k, and size of the maps, but of those of niso-no-basis",
     "multiplicity": "weight β of the loss that splits the spectrum",
     "spectrum": "table: one number a point; field: a function of the place",
     "precision": "32-true, bf16-mixed or 64-true; --compile; with neither, --speed auto or exact",

@@ -53,8 +53,8 @@ class IsometryConfig(Strict):
     """Settings of the pre-training of NIso."""
 
     rank: int | None = None
-    """Number of eigenfunctions k, and size of the maps of every method; as many as the latent domain allows by
-    default."""
+    """Number of eigenfunctions k, and size of the maps of every method but niso-no-basis; as many as the latent domain
+    allows by default."""
     eigenvalues: Eigenvalues = "cumulative"
     """Parametrisation of the eigenvalues, see `niso.LearnedSpectrum`."""
     spectrum: Annotated[str, names_of(SPECTRA)] = "table"
@@ -154,10 +154,11 @@ class MethodConfig(IsometryConfig):
     """Weight of the equivariance loss relative to the latents' spread, see `niso.losses.equivariance`. Where given, it
     replaces `equivariance`."""
     contrastive: float = 0.1
-    """Weight of the contrastive loss in the method niso-contrastive, see `niso.losses.contrastive`."""
+    """Weight of the contrastive loss in the methods niso-contrastive and contrastive, see
+    `niso.losses.contrastive`."""
     vicreg: float = 0.3
-    """Weight of the variance, invariance and covariance of invariants in the methods niso-vicreg and
-    niso-group-vicreg, see `niso.losses.vicreg`."""
+    """Weight of the variance, invariance and covariance of invariants in the methods niso-vicreg, niso-group-vicreg and
+    vicreg, see `niso.losses.vicreg`."""
     complete: bool = False
     """In the method niso-no-basis, solve for the whole orthogonal matrix that an SVD makes of b aᵀ, an arbitrary
     rotation where b aᵀ is zero; otherwise τ is zero there. It takes an SVD of N × N for every pair."""

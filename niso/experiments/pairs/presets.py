@@ -81,9 +81,9 @@ class PairsConfig(Strict):
     """How far the colours of single pictures are varied before T is applied, in training, where they are also mirrored
     and turned; 0 leaves them as they are. By default 0.2 for crops, and 0 for others."""
     contrastive: float = 0.1
-    """Weight of the contrastive loss in the method niso-contrastive."""
+    """Weight of the contrastive loss in the methods niso-contrastive and contrastive."""
     vicreg: float = 0.3
-    """Weight of the variance, invariance and covariance of invariants in niso-vicreg and niso-group-vicreg."""
+    """Weight of the variance, invariance and covariance of invariants in niso-vicreg, niso-group-vicreg and vicreg."""
     nft_epochs: int = 50
     """Epochs of the block diagonalisation in the methods nft."""
     nft_maps: int = 3_200
