@@ -1,4 +1,4 @@
-"""`niso export RUN`: a trained model as programs that need no code of niso."""
+"""`niso export RUN`: a trained model as programs, of which only map needs niso's code."""
 
 from __future__ import annotations
 
