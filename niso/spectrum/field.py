@@ -176,6 +176,7 @@ class FieldSpectrum(TrainedSpectrum):
         return self._spectrum(mass, _orthonormal(functions, mass, *own))
 
     def roles(self) -> dict[Role, list[nn.Parameter]]:
+        # by "rotation" U finds a space at the rate of networks, and Φ turn in it at a rate of their own, as in a table
         functions = [self.basis] if self.eigenfunction_kind == "rotation" else list(self.functions.parameters())
         return {
             "eigenfunctions": functions,

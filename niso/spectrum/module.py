@@ -48,7 +48,10 @@ class SpectrumModule(nn.Module, ABC):
         return None
 
     def roles(self) -> dict[Role, list[nn.Parameter]]:
-        """Its parameters by what they determine; none where nothing is learned."""
+        """Its parameters that have a learning rate of their own, by what they determine; none where nothing is learned.
+
+        What it leaves out is trained as the networks are.
+        """
         return {}
 
     def start_mass_at_(self, mass: Float[Tensor, " points"]) -> None:  # most do nothing

@@ -14,8 +14,8 @@ def make_optimizer(objective: nn.Module, optimisation: Optimisation) -> torch.op
     """An optimizer of all parameters that require gradients, in groups with a "role" for `set_learning_rates`.
 
     Args:
-        objective: any module, such as a `niso.IsometryObjective`; parameters of the spectra in it get groups of their
-            own.
+        objective: any module, such as a `niso.IsometryObjective`; of the spectra in it, the parameters in
+            `SpectrumModule.roles` get groups of their own, and the others are trained as the networks are.
         optimisation: the settings.
 
     Returns:
