@@ -1,4 +1,7 @@
-"""Ablations of the terms that compare invariants: they alone, with reconstruction, and no map solved in training."""
+"""Ablations of the terms that compare invariants: they alone, with reconstruction. No map is solved in training.
+
+Evaluation and `niso map` solve for maps of what is trained, as of any method that has them (`Method.has_maps`).
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,8 @@ class InvariantsObjective(nn.Module):
 
 
 class ContrastiveAlone(NoOperator, Contrastive):
-    """The contrastive term without maps (not in the paper). What niso-contrastive owes to τ is the difference."""
+    """The contrastive term alone: no map is solved in training (not in the paper). What niso-contrastive owes to τ is
+    the difference."""
 
     reads: ClassVar[frozenset[str]] = (NoOperator.reads | {"contrastive"}) - _OF_MAPS
 
@@ -57,7 +61,8 @@ class ContrastiveAlone(NoOperator, Contrastive):
 
 
 class VicregAlone(NoOperator, Vicreg):
-    """The variance of invariants without maps (not in the paper). What niso-vicreg owes to τ is the difference."""
+    """The variance of invariants alone: no map is solved in training (not in the paper). What niso-vicreg owes to τ is
+    the difference."""
 
     reads: ClassVar[frozenset[str]] = (NoOperator.reads | {"vicreg"}) - _OF_MAPS
 

@@ -1,10 +1,10 @@
-"""What compares invariants, without maps."""
+"""What compares invariants alone: no map is solved in training."""
 
 import pytest
 import torch
 
 from niso import collective, losses
-from niso.methods.without_maps import InvariantsObjective
+from niso.methods.invariants_alone import InvariantsObjective
 from tests.methods.test_methods import images, make
 
 
