@@ -11,6 +11,7 @@ from niso.checks import check_choice
 from niso.config import Optimisation, Strict, require
 from niso.data.pairs.reading import Reading
 from niso.losses import Norm
+from niso.methods.config import ClassifierConfig
 from niso.methods.heads import HEADS
 from niso.methods.spectra import SPECTRA
 from niso.named_values import NamedValues, names_of
@@ -80,13 +81,13 @@ class PairsConfig(Strict):
     variation: float | None = None
     """How far the colours of single pictures are varied before T is applied, in training, where they are also mirrored
     and turned; 0 leaves them as they are. By default 0.2 for crops, and 0 for others."""
-    contrastive: float = 0.1
+    contrastive: float = ClassifierConfig.contrastive
     """Weight of the contrastive loss in the methods niso-contrastive and contrastive."""
-    vicreg: float = 0.3
+    vicreg: float = ClassifierConfig.vicreg
     """Weight of the variance, invariance and covariance of invariants in niso-vicreg, niso-group-vicreg and vicreg."""
-    nft_epochs: int = 50
+    nft_epochs: int = ClassifierConfig.nft_epochs
     """Epochs of the block diagonalisation in the methods nft."""
-    nft_maps: int = 3_200
+    nft_maps: int = ClassifierConfig.nft_maps
     """Maps that it is fitted to."""
     validation: float = 0.1
     """Share of the observations that settings are chosen by: nothing trains on them."""
