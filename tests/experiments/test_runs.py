@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -10,18 +11,21 @@ import pytest
 import torch
 
 from niso.config import Hardware, read_yaml, to_yaml
-from niso.errors import InputError
+from niso.errors import InputError, Interrupted
 from niso.experiments import EXPERIMENTS
 from niso.experiments.known import known
 from niso.methods.evaluation.latents import INVARIANTS_ROUNDING
 from niso.runs import runner
-from niso.training import checkpoint
+from niso.training import checkpoint, loop
 from niso.training.loop import train
 from niso.training.processes import make_fabric
 from niso.training.run import Run
 
 PRESETS = [(name, preset) for name in EXPERIMENTS for preset in EXPERIMENTS.find(name).presets]
 PRECISIONS = get_args(get_type_hints(Hardware)["precision"])
+HEADS = [(name, method) for name in ("homnist", "shapes") for method in ("niso", "nft", "autoencoder")]
+HEADS += [("pose", "niso"), ("pose", "vit"), ("pairs", "niso"), ("pairs", "nft")]
+HEAD = "checkpoints/head.safetensors"
 WITH_METHODS = [name for name in EXPERIMENTS if len(EXPERIMENTS.find(name).methods()) > 1]
 
 
@@ -59,6 +63,38 @@ def test_a_run_goes_to_its_end_in_every_precision(finished_once, experiment, pre
         assert about["step"] == 3
         dtypes = {value.dtype for value in tensors.values() if value.is_floating_point()}
         assert torch.float64 in dtypes if precision == "64-true" else torch.float64 not in dtypes
+
+
+@pytest.mark.parametrize(("experiment", "method", "steps"), [*((*words, 2) for words in HEADS), ("homnist", "niso", 0)])
+def test_a_head_that_is_interrupted_ends_as_if_nothing_had_happened(
+    finished_once, tmp_path, monkeypatch, heeded, experiment, method, steps
+):
+    whole = finished_once(experiment, method)
+    again = Path(shutil.copytree(whole, tmp_path / "again"))
+    (again / "metrics.json").unlink()
+    (again / HEAD).unlink()
+    if steps:
+        with monkeypatch.context() as patch, pytest.raises(Interrupted, match=f"head: .* saved at step {steps} of 3"):
+            patch.setattr(loop, "set_learning_rates", signalling(loop.set_learning_rates, steps))
+            runner.resume(again)
+    metrics, before = runner.resume(again), Run.open(whole).metrics
+    assert list(metrics) == list(before)
+    assert all(key.startswith("seconds") for key in metrics if metrics[key] != before[key])
+    first, second = (checkpoint.load(run / HEAD)[0] for run in (whole, again))
+    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def signalling(set_rates, steps):
+    """The learning rates of a step, of which one sends a signal to end after it."""
+    calls = []
+
+    def call(*words):
+        calls.append(1)
+        if len(calls) == steps:
+            signal.raise_signal(signal.SIGTERM)
+        return set_rates(*words)
+
+    return call
 
 
 def test_a_lengthened_run_that_is_interrupted_does_not_take_the_old_head(finished_once, tmp_path, monkeypatch):

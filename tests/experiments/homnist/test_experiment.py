@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import sys
 from dataclasses import replace
 from functools import partial
@@ -30,8 +29,6 @@ from niso.methods.evaluation.latents import LATENT_METRICS, MASK_METRICS
 from niso.methods.evaluation.pairs import PAIR_METRICS, evaluate_pairs
 from niso.methods.evaluation.repetition import REPETITION_METRICS
 from niso.results import Result
-from niso.runs import runner
-from niso.training import checkpoint
 from niso.training.processes import make_fabric, network_precision
 from niso.training.run import Run
 from tests.test_extending import QuarterTurns
@@ -490,24 +487,6 @@ def test_captions_name_the_transformation_that_there_is():
 def test_figures_are_of_what_a_method_has(method, lacking):
     names = [picture.name for picture in Homnist.draw(evaluated(make(method)))]
     assert names == [name for name in FIGURES if name not in lacking]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["niso", "nft", "autoencoder"])
-def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(finished_once, tmp_path, method):
-    whole = finished_once("homnist", method)
-    again = shutil.copytree(whole, tmp_path / "again")
-    for name in ("metrics.json", "checkpoints/head.safetensors"):
-        (again / name).unlink()
-    runner.resume(again)
-    first, second = (checkpoint.load(run / "checkpoints" / "head.safetensors")[0] for run in (whole, again))
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    metrics = [json.loads((run / "metrics.json").read_text()) for run in (whole, again)]
-    assert metrics[0].keys() == metrics[1].keys()
-    differing = [key for key in metrics[0] if metrics[0][key] != metrics[1][key]]
-    assert all(key.startswith("seconds") for key in differing)
-    assert metrics[0]["seconds"] == pytest.approx(metrics[0]["seconds_pretrain"] + metrics[0]["seconds_head"])
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,10 @@ from niso.experiments.pose.trajectories import read
 from niso.experiments.settings import Settings
 from niso.results import RUN_METRICS
 from niso.runs import runner
-from niso.training import checkpoint
 from niso.training.run import Run
 
 ROOT = Path(__file__).parents[3]
 VALIDATION = {metric.key for metric in pose_evaluation.VALIDATION_METRICS}
-
-
-def head(run: Path) -> dict[str, torch.Tensor]:
-    return checkpoint.load(run / "checkpoints" / "head.safetensors")[0]
 
 
 def test_a_run_leaves_metrics_facts_and_a_report(trained):
@@ -67,27 +62,6 @@ def test_methods_without_maps_or_operator_have_fewer_pictures(make, method, othe
     experiment = make(method)
     list(experiment.phases())
     assert [picture.name for picture in Pose.draw(experiment.evaluate())] == TRAJECTORIES + others
-
-
-@pytest.mark.parametrize("method", ["niso", "vit"])
-def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(settings, trained, tmp_path, method):
-    whole = trained
-    if method != "niso":
-        whole = tmp_path / "whole"
-        runner.run(settings(method), whole)
-    again = Path(shutil.copytree(whole, tmp_path / "again"))
-    for name in ("metrics.json", "checkpoints/head.safetensors"):
-        (again / name).unlink()
-    runner.resume(again)
-    first, second = head(whole), head(again)
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    metrics = [Run.open(run).metrics for run in (whole, again)]
-    assert {key for key in metrics[0] if metrics[0][key] != metrics[1][key]} <= {
-        "seconds_head",
-        "seconds",
-        "seconds_wall",
-    }
 
 
 @pytest.mark.parametrize("precision", ["64-true", "bf16-mixed", "32-true"])

@@ -29,9 +29,7 @@ from niso.methods.evaluation.latents import INVARIANTS_ROUNDING, LATENT_METRICS,
 from niso.networks import ConvConfig
 from niso.random import EVALUATION_SEED
 from niso.results import Result
-from niso.runs import runner
 from niso.runs.record import write_record
-from niso.training import checkpoint
 from niso.training.ahead import Ahead
 from niso.training.processes import make_fabric, network_precision
 from niso.training.run import Run
@@ -567,27 +565,6 @@ def test_without_a_folder_embedded_shapes_are_prepared_as_the_preset_says(monkey
 def test_published_values_are_shares():
     values = [value for entry in Shapes.published for value in entry.values.values()]
     assert all(re.fullmatch(r"0\.\d+( ± 0\.\d+)?", value) for value in values)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["niso", "nft", "autoencoder"])
-def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(finished_once, tmp_path, method):
-    whole = finished_once("shapes", method)
-    facts = json.loads((whole / "run.json").read_text())
-    assert [len(facts[f"{part}_shapes"]) for part in ("train", "validation", "test")] == [6, 3, 3]
-    again = shutil.copytree(whole, tmp_path / "again")
-    for name in ("metrics.json", "checkpoints/head.safetensors"):
-        (again / name).unlink()
-    runner.resume(again)
-    first, second = (checkpoint.load(run / "checkpoints" / "head.safetensors")[0] for run in (whole, again))
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    metrics = [json.loads((run / "metrics.json").read_text()) for run in (whole, again)]
-    assert {key for key in metrics[0] if metrics[0][key] != metrics[1][key]} <= {
-        "seconds_head",
-        "seconds",
-        "seconds_wall",
-    }
 
 
 def test_the_papers_networks_have_the_papers_sizes():
