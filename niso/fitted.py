@@ -303,14 +303,14 @@ class Fitted:
         """Observations for the model: of an array file, a picture, a video, or a folder of either.
 
         Args:
-            view: which array of a file that holds several: x, or tx.
+            view: which array of a file that holds several, or which pictures of a folder of pairs: x, or tx.
 
         Raises:
             InputError: they cannot be read, or are not what the model takes.
         """
         units = self.units
         read = read_observations(
-            Path(path), self.shape, units.bytes, len(self.shape) == 3, units.hidden, view, self._geometry
+            Path(path).expanduser(), self.shape, units.bytes, len(self.shape) == 3, units.hidden, view, self._geometry
         )
         if not len(read.values):
             raise InputError(f"{path} holds no observations")

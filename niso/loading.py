@@ -23,7 +23,7 @@ from niso.methods import METHODS
 from niso.methods.method import Method
 from niso.training import checkpoint
 from niso.training.defaults import new_defaults
-from niso.training.run import WEIGHTS, is_run
+from niso.training.run import WEIGHTS, is_run, is_sweep
 
 
 def load(
@@ -78,6 +78,8 @@ def model_folder(path: str | Path) -> Path:
         return folder
     if str(path) in bundled.names():
         return bundled.find(str(path)).folder
+    if is_sweep(folder):
+        raise InputError(f"{path} is a folder of several runs: give one of them")
     if folder.is_dir():
         raise InputError(f"{path} is neither a run folder nor a saved model: it has neither config.yaml nor {CONFIG}")
     if folder.is_file():

@@ -98,6 +98,6 @@ def _compared(labels: Sequence[Any], predicted: Sequence[Any], classes: Sequence
 
 def _word(label: Any) -> str:
     """A label to be compared: whole floats, as beside missing values, and booleans are the same classes as integers."""
-    if isinstance(label, float) and label.is_integer():
+    if isinstance(label, bool) or (isinstance(label, float) and label.is_integer()):
         label = int(label)
-    return {"False": "0", "True": "1"}.get(str(label), str(label))
+    return str(label)

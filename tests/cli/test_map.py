@@ -113,6 +113,25 @@ def test_a_file_that_is_given_twice_has_both_views(niso, model_folder, tmp_path)
             np.testing.assert_array_equal(written["tau"], fitted.map(x, second))
 
 
+def test_a_folder_of_pairs_that_is_given_twice_has_both_views(niso, refused, model_folder, tmp_path):
+    x, tx = np.random.default_rng(0).integers(256, size=(2, 3, 8, 8, 3)).astype(np.uint8)
+    for folder, suffix, views in (("a", "png", x), ("B", "bmp", tx)):
+        (tmp_path / "pairs" / folder).mkdir(parents=True)
+        for name, pixels in zip(("1", "1.c", "10"), views, strict=True):
+            Image.fromarray(pixels).save(tmp_path / "pairs" / folder / f"{name}.{suffix}")
+    pairs, fitted = tmp_path / "pairs", library.load(model_folder)
+    done = niso("map", model_folder, pairs, pairs, "-o", tmp_path / "m.npz")
+    assert done.status == 0 and "pairs holds pairs: of these tx is read, the pictures of B/" in done.err
+    with np.load(tmp_path / "m.npz") as written:
+        expected = fitted.map(*(views.transpose(0, 3, 1, 2) for views in (x, tx)))
+        order = [("1.png", "1.c.png", "10.png").index(name) for name in written["names"]]
+        np.testing.assert_allclose(written["tau"], expected[order], atol=1e-6)
+    found = fitted.read(pairs)
+    assert len(found.values) == 3 and found.label is None
+    (pairs / "B" / "1.bmp").unlink()
+    assert "a/1.png has no picture of the same name in b/" in refused("map", model_folder, pairs, pairs)
+
+
 @pytest.mark.parametrize("place", ["A/m.npz", "A/below/m.npz"])
 def test_pictures_are_not_written_into_a_folder_that_is_read(refused, model_folder, model_pictures, tmp_path, place):
     shutil.copytree(model_pictures, tmp_path / "A")

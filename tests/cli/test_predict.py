@@ -113,6 +113,11 @@ def test_labels_may_be_whole_floats_or_missing(niso, tmp_path):
             ["zero", "one", "zero", "one"],
             "DATA has labels that the model does not know: one, zero; it knows 0, 1",
         ),
+        (
+            ("0", "False", "True"),
+            ["False", "False", "0", "0"],
+            "25.0% are of the class that DATA gives",
+        ),
         ((0, 1), ["0.0", "1.0", "0.0", "1.0"], "DATA has labels that the model does not know: 0.0, 1.0; it knows 0, 1"),
         ((0, 1), [np.nan] * 4, "no observation of DATA has a label"),
     ],

@@ -166,5 +166,8 @@ def test_a_name_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=r"neither a run folder nor a saved model: .* did you mean homnist-group"):
         niso.load("homnist-groups")
+    (tmp_path / "sweep.yaml").touch()
+    with pytest.raises(InputError, match="is a folder of several runs: give one of them"):
+        niso.load(tmp_path)
     (tmp_path / NAMES[0]).mkdir()  # a folder of that name which holds no model
     assert niso.load(NAMES[0]).method is not None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from niso.data.pairs.pictures import are_parts
 from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory
@@ -84,9 +85,11 @@ class ClipReader(Reader):
 
 
 def categories_of(names: Sequence[str]) -> list[str]:
-    """The category of each clip, by names CATEGORY/NAME; empty where there are not two, a clip is in none, or each
-    clip has its own."""
+    """The category of each clip, by names CATEGORY/NAME; empty where there are not two, a clip is in none, each clip
+    has its own, or the outermost folders are train/, test/ and the like."""
     found = [name.rpartition("/")[0] for name in names]
+    if are_parts({name.partition("/")[0] for name in names}):
+        return []
     return found if all(found) and 1 < len(set(found)) < len(found) else []
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from PIL import Image
 from niso.data.pairs.arrays import ARRAYS, ArrayReader, columns_of
 from niso.data.pairs.clips import categories_of, read_frames
 from niso.data.pairs.geometry import is_of, normalised
-from niso.data.pairs.paired import by_name, check_same_names
+from niso.data.pairs.paired import PairedReader, by_name, check_same_names, is_paired, pictures_of
 from niso.data.pairs.pictures import classes_of
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import read_pictures
@@ -78,13 +77,14 @@ def read_observations(
 
     Args:
         path: an array file, with `view` where it holds several arrays; a folder of .npy; a picture, a video, or a
-            folder of pictures or videos. Beside videos, folders of pictures are clips, too, as in a run. Or what
-            `niso data prepare shapes` wrote: all of it, one class, or the .npy file of one shape.
+            folder of pictures or videos; a folder of pairs, a/ and b/, with `view`. Beside videos, folders of pictures
+            are clips, too, as in a run. Or what `niso data prepare shapes` wrote: all of it, one class, or the .npy
+            file of one shape.
         shape: of one observation, as the model takes them.
         of_bytes: whether the model takes values 0 … 255.
         images: whether it takes images.
         hides: whether NaN stands for what is not seen.
-        view: which of several arrays, x or tx.
+        view: which of several arrays, or of pairs of pictures: x or tx.
         geometry: sketches of the points and weights that the model was trained on.
 
     Raises:
@@ -96,7 +96,12 @@ def read_observations(
         return maps
     if ArrayReader.fits(path, Reading()):
         return _arrays(path, hides, view, geometry or {})
-    files = [path] if path.suffix.lower() in EXTENSIONS else pictures_in(path) if path.is_dir() else []
+    if is_paired(path):
+        pairs = path
+        path, files = pictures_of(pairs, view)
+        say(f"{pairs} holds pairs: of these {view} is read, the pictures of {path.name}/")
+    else:
+        files = [path] if path.suffix.lower() in EXTENSIONS else pictures_in(path) if path.is_dir() else []
     videos = files_below(path, VIDEOS) if path.is_dir() else [path] if path.suffix.lower() in VIDEOS else []
     if not (files or videos):
         raise InputError(f"{path} holds no observations: {_instead(path)}")
@@ -177,24 +182,29 @@ def _frames(path: Path, size: int) -> Observed:
 
 
 def _folders_of(folder: Path, files: list[Path]) -> np.ndarray | None:
-    """Classes of pictures by their folders, as a run reads them; None where folders are no classes."""
-    with suppress(InputError):  # folders of parts, as train/ and test/
+    """Classes of pictures by their folders, as a run reads them; None where folders are no classes, which a line says
+    of those that hold classes."""
+    try:
         if classes_of(folder, files):
             return np.array([file.relative_to(folder).parts[0] for file in files])
+    except InputError as error:  # folders of parts, as train/ and test/
+        say(f"! there are no labels: {error}")
     return None
 
 
 def holds(path: Path, view: str) -> bool:
-    """Whether this is an array file, or a folder of them, with an array of this name.
+    """Whether this is an array file, a folder of them, or one of pairs of pictures, with observations of this name.
 
     Raises:
         InputError: the file is damaged.
     """
+    if is_paired(path):
+        return view in PairedReader.names(path, Reading())
     return ArrayReader.fits(path, Reading()) and view in ArrayReader.names(path, Reading())
 
 
 def view_beside(first: Path, second: Path) -> str:
-    """What is read of the second of two paths: x, or tx where both are one file that has that, too."""
+    """What is read of the second of two paths: x, or tx where both are one, which has that, too."""
     return "tx" if second.samefile(first) and holds(second, "tx") else "x"
 
 

@@ -60,6 +60,27 @@ class PairedReader(Reader):
         return Table(str(path), "images", views, note=about_pictures(path), files=word)
 
 
+def is_paired(path: Path) -> bool:
+    """Whether a folder holds pairs of pictures, and nothing else that could be observations."""
+    try:
+        return PairedReader.fits(path, Reading())
+    except InputError:  # pairs, or classes: nothing says
+        return False
+
+
+def pictures_of(path: Path, view: str) -> tuple[Path, list[Path]]:
+    """The folder of a view, x or tx, in one of pairs, and its pictures, in the order of those of x.
+
+    Raises:
+        InputError: pictures have other names there than in the folder of x.
+    """
+    folders = _folders(path)
+    files = {name: _pictures(folder) for name, folder in folders.items()}
+    check_same_names(files, f"{path}: ")
+    name = next(name for name in folders if _FOLDERS[name] == view)
+    return folders[name], [folders[name] / files[name][stem] for stem in files["a"]]
+
+
 def _folders(path: Path) -> dict[str, Path]:
     """Folders a, b and c by their names, which may be in capitals."""
     found = {folder.name.lower(): folder for folder in sorted(path.iterdir()) if folder.is_dir()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,9 @@ CROPS = 10_000
 FEW = 1_000
 """Pictures fewer than these are cut into crops where they are large and have no labels."""
 NAME = "the photographs of scikit-image and scikit-learn"
+
+_PARTS = {"train", "training", "val", "valid", "validation", "test", "testing"}
+"""Folders that are no classes."""
 
 
 class PictureReader(Reader):
@@ -104,10 +108,11 @@ def cropped(name: str, files: list[Path], count: int, size: int, memory: float) 
 
 
 def classes_of(path: Path, files: list[Path]) -> tuple[str, ...]:
-    """Names of the folders of classes; empty where there are not two, some pictures are in none, or all are alone.
+    """Names of the folders of classes; empty where there are not two, some pictures are in none, all are alone, or
+    they are train/, test/ and the like.
 
     Raises:
-        InputError: all of them hold the same folders of pictures, as train/ and test/ do.
+        InputError: these, or folders that all hold the same folders, have folders of pictures, which may be classes.
     """
     below = dict[str, set[str]]()  # "" for pictures of the folder itself
     for file in files:
@@ -118,12 +123,24 @@ def classes_of(path: Path, files: list[Path]) -> tuple[str, ...]:
     names, within = sorted(below), below[min(below)]
     if len(names) < 2 or len(names) == len(files):
         return ()
+    if are_parts(names):
+        if set.union(*below.values()) == {""}:
+            return ()
+        raise InputError(
+            f"{path}: its folders ({some_of(names)}) are parts of a data set, but classes are the outermost folders: "
+            "give one of them as DATA"
+        )
     if len(within) > 1 and "" not in within and all(folders == within for folders in below.values()):
         raise InputError(
             f"{path}: each of its folders ({some_of(names)}) holds the same folders ({some_of(sorted(within))}), but "
             "classes are the outermost folders: give one of them as DATA"
         )
     return tuple(names)
+
+
+def are_parts(names: Collection[str]) -> bool:
+    """Whether folders have the names of parts of a data set, and not of classes."""
+    return _PARTS.issuperset(name.lower() for name in names)
 
 
 def _videos(path: Path) -> str:
@@ -141,6 +158,8 @@ def _loose(path: Path, files: list[Path]) -> str:
         inner = sorted({file.relative_to(path / outer).parts[0] for file in files if file.parent != path / outer})
         within = f"all pictures lie in {outer}/, whose folders ({some_of(inner)}) may be classes"
         return f"there are no labels, for {within}: give {path / outer} as DATA" if len(inner) > 1 else ""
+    if len(folders) > 1 and not loose and are_parts(folders):
+        return f"there are no labels, for {some_of(sorted(folders))} are parts of a data set: rename them if not"
     if len(folders) < 2 or not (loose or len(folders) == len(files)):
         return ""
     if not loose:

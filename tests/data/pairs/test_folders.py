@@ -136,6 +136,11 @@ def test_categories_label_their_clips_in_every_part(tmp_path):
     pixels = np.arange(40).astype(np.uint8).reshape(-1, 1, 1, 1) + np.zeros((1, 3, 8, 8), np.uint8)  # no copies
     parts = split(replace(table, views={"x": pixels}), 0.1, 0.1)
     assert all(set(table.label[rows]) == {0, 1} for rows in parts[:3])
+    for category, part in (("run", "train"), ("walk", "test")):  # no categories
+        (tmp_path / "all" / category).rename(tmp_path / "all" / part)
+    assert ClipReader.names(tmp_path / "all", Reading()) == {"x", "clip"}
+    (tmp_path / "all" / "test").rename(tmp_path / "all" / "walk")
+    assert ClipReader.read(tmp_path / "all", Reading(), 8).classes == ("train", "walk")
     write(*(tmp_path / "all" / "loose" / f"{frame}.png" for frame in range(5)))
     assert ClipReader.read(tmp_path / "all", Reading(), 8).label is None
 

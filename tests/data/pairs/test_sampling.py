@@ -473,11 +473,32 @@ def test_crops_of_copies_of_a_picture_stay_together(tmp_path):
 def test_folders_of_parts_are_not_taken_for_classes(tmp_path):
     for number in range(32):
         write(tmp_path / ("test", "train")[number % 2] / ("cat", "dog")[number // 16] / f"{number}.png", number)
-    with pytest.raises(InputError, match=r"\(test, train\) holds the same folders \(cat, dog\).*one of them as DATA"):
+    (tmp_path / "test").rename(tmp_path / "new")
+    with pytest.raises(InputError, match=r"\(new, train\) holds the same folders \(cat, dog\).*one of them as DATA"):
         read(tmp_path, transform="rotation")
     assert read(tmp_path / "train", transform="rotation").classes == ("cat", "dog")
-    write(tmp_path / "test" / "bird" / "0.png", 0)
-    assert read(tmp_path, transform="rotation").classes == ("test", "train")
+    write(tmp_path / "new" / "bird" / "0.png", 0)
+    assert read(tmp_path, transform="rotation").classes == ("new", "train")
+    for name in ("test", "Validation"):  # which need not have the same classes
+        (tmp_path / "new").rename(tmp_path / name)
+        with pytest.raises(InputError, match=rf"\({name}, train\) are parts of a data set.*one of them as DATA"):
+            read(tmp_path, transform="rotation")
+        (tmp_path / name).rename(tmp_path / "new")
+
+
+def test_pairs_that_niso_is_to_transform_may_be_classes(tmp_path):
+    for number in range(32):
+        write(tmp_path / "ab"[number % 2] / f"{number // 2}.png", number)
+    table = read(tmp_path, transform="rotation")
+    with pytest.raises(InputError, match="leave --transform out; classes need other names than a and b"):
+        pair_data(table, "rotation", 5, 0.1, 0.1, 1.0, torch.device("cpu"))
+
+
+def test_folders_of_parts_without_classes_label_nothing(tmp_path):
+    for number in range(32):
+        write(tmp_path / ("test", "train")[number % 2] / f"{number}.png", number)
+    table = read(tmp_path, transform="rotation")
+    assert table.classes == () and "there are no labels, for test, train are parts of a data set" in table.note
 
 
 @pytest.mark.parametrize("kind", ["u1", "i1", "<f2", ">i2", "<u2", "<u4", "<i8", ">f4", "<f8"])

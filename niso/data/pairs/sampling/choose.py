@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -46,7 +47,8 @@ def pair_data(
     if recorded:
         if transform is not None:
             what = "has tx" if "tx" in table.views else "holds clips"
-            raise InputError(f"{table.name} {what}, which is paired as it is: leave --transform out")
+            classes = "; classes need other names than a and b" if Path(table.name, "a").is_dir() else ""
+            raise InputError(f"{table.name} {what}, which is paired as it is: leave --transform out{classes}")
         if transform_settings:
             raise InputError("--transform-settings has no effect, leave it out: there is no --transform")
         if transformed_first:
