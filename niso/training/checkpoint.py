@@ -72,6 +72,14 @@ def training_state(module: nn.Module, optimizer: optim.Optimizer) -> dict[str, T
     return tensors
 
 
+def check_state(phase: str, module: nn.Module) -> None:
+    """InputError where a module of a phase keeps state that checkpoints cannot hold."""
+    if others := [name for name, value in module.state_dict().items() if not isinstance(value, Tensor)]:
+        raise InputError(
+            f"{phase}: {others[0]} is state that is no tensor, which checkpoints do not hold: make it a buffer"
+        )
+
+
 def determining(objective: nn.Module, optimisation: Optimisation) -> Facts:
     """What a phase is trained with, but for its length: the optimisation, and the weights of the objective."""
     weights = {name: value for name, value in vars(objective).items() if type(value) in (bool, int, float, str)}
@@ -112,8 +120,9 @@ def open_phase(path: Path, module: nn.Module, optimisation: Optimisation) -> tup
         trained, now = trained | facts.get("length", {}), now | length(optimisation)
     for name in trained.keys() & now.keys():
         if trained[name] != now[name]:
+            where = "config.yaml" if name in asdict(optimisation) else "the objective now"
             raise InputError(
-                f"{path}: config.yaml has {name} {now[name]} for phase {path.stem}, which was trained with "
+                f"{path}: {where} has {name} {now[name]} for phase {path.stem}, which was trained with "
                 f"{trained[name]}: undo that, or start a new run"
             )
     return tensors, facts

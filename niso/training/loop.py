@@ -97,7 +97,8 @@ def train(
         Interrupted: a signal came, see `interruption`; everything is saved. (A second one ends the process at once.)
         OtherProcessError: one of these happened in another process.
         CheckpointError: the checkpoint found is damaged or of another model, or one cannot be saved.
-        InputError: the batch does not divide among processes and parts, or the checkpoint is beyond the steps.
+        InputError: the batch does not divide among processes and parts, the objective keeps state that is no tensor, or
+            the checkpoint is beyond the steps.
     """
     times = times or Times()
     training = _Training(phase, run, fabric, seed, hardware or Hardware())
@@ -123,6 +124,8 @@ class _Training:
         self.prepare = phase.prepare
         with together():
             part_size(self.optimisation.batch_size, self.optimisation.accumulation)
+            checkpoint.check_state(phase.name, self.objective)
+        self.determining, self.changing = checkpoint.determining(self.objective, self.optimisation), set[str]()
         self.path, self.meter = run.checkpoint(phase.name), Meter()
         self.resumption = f"{run.continuation} goes on"
         self.optimizer = make_optimizer(self.objective, self.optimisation)
@@ -285,11 +288,22 @@ class _Training:
             if self.fabric.is_global_zero:
                 state = checkpoint.training_state(self.objective, self.optimizer)
                 facts = {"phase": self.phase, "step": done, "seconds": seconds, "seed": self.seed, "row": row}
-                facts["determining"] = checkpoint.determining(self.objective, self.optimisation)
+                facts["determining"] = self.unchanged()
                 facts["length"] = checkpoint.length(self.optimisation)
                 checkpoint.save(self.path, state, facts)
                 if stop:
                     raise self.interrupted(done, stop)
+
+    def unchanged(self) -> checkpoint.Facts:
+        """What the phase is trained with, without what the objective itself changes, as counters; a line names these
+        once."""
+        now = checkpoint.determining(self.objective, self.optimisation)
+        kept = {name: value for name, value in self.determining.items() if now.get(name) == value}
+        if new := self.determining.keys() - kept.keys() - self.changing:
+            self.changing |= new
+            counts = f"the objective changes {', '.join(sorted(new))} while it is trained"
+            say(f"! {self.phase}: {counts}, which checkpoints do not hold: make it a buffer, a tensor")
+        return kept
 
     def interrupt(self, done: int, number: int) -> None:
         """End all processes, since a signal, of this number, came when this step was saved."""

@@ -297,6 +297,47 @@ def test_what_all_steps_need_is_computed_before_the_first_that_is_taken(run, fab
     assert times == [0]
 
 
+class Counting(Regression):
+    """An objective that counts its steps in a number of its own, which no checkpoint holds."""
+
+    def __init__(self, at=None):
+        super().__init__(at)
+        self.steps, self.scale = 0, 2.0
+
+    def forward(self, batch, progress):
+        self.steps += 1
+        return super().forward(batch, progress)
+
+
+def test_what_an_objective_changes_itself_is_no_setting_of_it(run, fabric, capsys):
+    """A run with such a counter could not be gone on with, nor evaluated; settings are compared as ever."""
+    stop = {2: lambda *_: signal.raise_signal(signal.SIGTERM)}
+    with pytest.raises(Interrupted):
+        call(Counting(stop), run, fabric)
+    said = "! pretrain: the objective changes steps while it is trained, which checkpoints do not hold: make it a"
+    assert capsys.readouterr().err.count(said) == 1
+    call(Counting(), run, fabric)
+    whole, other = Counting(), Counting()
+    checkpoint.open_phase(run.checkpoint("pretrain"), whole, OPTIMISATION)
+    other.scale = 3.0
+    with pytest.raises(
+        InputError, match=r"the objective now has scale 3\.0 for phase pretrain, which was trained with 2\.0"
+    ):
+        checkpoint.open_phase(run.checkpoint("pretrain"), other, OPTIMISATION)
+
+
+class Remembering(Regression):
+    def get_extra_state(self):
+        return {"calls": 0}
+
+
+def test_state_that_is_no_tensor_is_refused_before_training(run, fabric):
+    objective = Remembering()
+    with pytest.raises(InputError, match=r"pretrain: _extra_state is state that is no tensor.*make it a buffer"):
+        call(objective, run, fabric)
+    assert not objective.trained_with
+
+
 class Turned(nn.Module):
     """The loss of eigenfunctions that turn away from where they start."""
 
