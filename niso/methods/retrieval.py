@@ -21,12 +21,15 @@ CANDIDATES = 20
 hardly more: benchmarks/results/retrieval_validation.json."""
 BATCH = 512
 """Maps solved at once."""
+TOGETHER = 1e-3
+"""How far correlations of features may be from 1 or −1 where they vary along one direction alone. Their cosines are 1
+or −1 to rounding or, with a little noise, say how the noise lies and not what is near."""
 
 
 def similarity(
     queries: Float[Tensor, "queries features"], gallery: Float[Tensor, "gallery features"]
 ) -> Float[Tensor, "queries gallery"]:
-    """Cosines of features, centred and scaled by the gallery first; if one alone varies, minus the distance."""
+    """Cosines of features, centred and scaled by the gallery first; minus distances if they vary in one direction."""
     return _similarity_to(gallery)(queries)
 
 
@@ -39,8 +42,10 @@ def _similarity_to(gallery: Float[Tensor, "gallery features"]) -> Callable[[Tens
         return ((features - mean) / deviation)[:, used]
 
     known = scaled(gallery)
-    if used.sum() == 1:  # whose cosines are all 1 or −1
-        return lambda queries: -(scaled(queries) - known.mT).abs()  # `torch.cdist` of many rows is less exact
+    correlations = known.mT @ known[:, :1] / len(known)  # with the first feature
+    if (correlations.abs() > 1 - TOGETHER).all():
+        exact = "donot_use_mm_for_euclid_dist"  # by products, that of an observation to itself is not zero
+        return lambda queries: -torch.cdist(scaled(queries), known, compute_mode=exact)
     known = torch.nn.functional.normalize(known, dim=1)
     return lambda queries: torch.nn.functional.normalize(scaled(queries), dim=1) @ known.mT
 

@@ -5,6 +5,7 @@ from unittest.mock import NonCallableMock
 import pytest
 import torch
 
+from niso.experiments.pairs.retrieval import retrieved
 from niso.functional_map import isometric_map
 from niso.methods.method import Method
 from niso.methods.retrieval import CANDIDATES, scores, similarity
@@ -80,6 +81,43 @@ def test_a_small_gallery_or_one_of_equal_observations(gallery, dtype):
     a = coefficients(1, dtype).expand(gallery, -1, -1)
     found = torch.cat([*scores(made(torch.arange(RANK, dtype=dtype)), a, a)])
     assert found.shape == (gallery, gallery) and found.isfinite().all()
+
+
+@pytest.mark.parametrize("share", [1, 0.5, 0.3, -1])
+def test_a_channel_that_is_there_twice_changes_nothing(share, dtype):
+    """As that of a recording in mono that was saved as stereo: all invariants vary along one direction."""
+    a = coefficients(200, dtype)[..., :1]
+    views = a + 0.05 * coefficients(400, dtype)[200:, :, :1]
+    twice, views_twice = (torch.cat([part, share * part], dim=-1) for part in (a, views))
+    known = inner_products(a), inner_products(twice)
+    single, double = (similarity(inner_products(v), k) for v, k in zip((views, views_twice), known, strict=True))
+    right = torch.arange(200)
+    expected = retrieved(single, right)
+    assert retrieved(double, right) == pytest.approx(expected, abs=1e-3) and expected.mean_average_precision > 0.1
+    for invariants in known:
+        assert retrieved(similarity(invariants, invariants), right) == (1, 1)
+    single, double = (
+        torch.cat([*scores(made(20 * torch.arange(RANK, dtype=dtype)), part, part)]) for part in (a, twice)
+    )
+    for found in (single, double):
+        assert (found.diagonal() == found.amax(1)).all() and (found > -1.001).sum(1).tolist() == [CANDIDATES] * 200
+
+
+@pytest.mark.parametrize("noise", [0, 1e-4, 1e-3, 1e-2, 0.1, 1])
+def test_observations_find_themselves_however_alike_channels_are(noise, dtype):
+    a, other = coefficients(400, dtype)[..., :1].split(200)
+    invariants = inner_products(torch.cat([a, a + noise * other], dim=-1))
+    assert similarity(invariants, invariants).argmax(1).tolist() == list(range(200))
+
+
+@pytest.mark.parametrize("features", [1, 3])
+def test_two_observations_are_told_apart_by_cosines_or_distances_alike(features, dtype):
+    """Of two, features always vary along one direction."""
+    gallery = coefficients(2, dtype)[:, 0, :features]
+    queries = coefficients(52, dtype)[2:, 0, :features]
+    centred = (queries - gallery.mean(0)) / gallery.std(0, correction=0)
+    cosines = centred @ (gallery - gallery.mean(0)).sign().mT
+    assert similarity(queries, gallery).argmax(1).tolist() == cosines.argmax(1).tolist()
 
 
 def test_cosines_do_not_exceed_one(dtype):
