@@ -7,7 +7,7 @@ import io
 import logging
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -235,11 +235,11 @@ def _tidy(graph: Any) -> None:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Without what torch's exporters say of themselves, by warnings and by logging."""
+    """Without what torch's exporters say: warnings, logging and, where they fail, a graph on stderr."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -526,6 +526,14 @@ class Root(torch.nn.Module):
     def forward(self, g):
         return niso.inverse_root(g)
 
+project = lambda m: niso.linalg.span(m[..., :2])
+x, y = (m.clone().requires_grad_() for _ in range(2))
+compiled = torch.compile(project, fullgraph=True, backend="aot_eager")
+torch.testing.assert_close(compiled(x), project(y))
+(compiled(x) * g).sum().backward(), (project(y) * g).sum().backward()
+torch.testing.assert_close(x.grad, y.grad, rtol=1e-4, atol=1e-5)
+torch.library.opcheck(torch.ops.niso.svd, (m[..., :2],)), torch.library.opcheck(torch.ops.niso.svd, (m[..., :2, :],))
+
 exported = torch.export.export(Root(), (torch.eye(4),)).module()
 torch.testing.assert_close(exported(4 * torch.eye(4)), torch.eye(4) / 2)
 for program in exported, torch.compile(niso.inverse_root, backend="aot_eager"):

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.linalg.precision import full_precision
-from niso.linalg.svd import robust_svd
+from niso.linalg.svd import cudagraph_unsafe, robust_svd
 
 DEPENDENT = 1e-10
 """Distance of a column from the span of those before it, relative to its norm, below which it is rounding."""
@@ -33,9 +33,10 @@ def span(a: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch rows 
     """Orthogonal projection onto the span of the columns, to rounding; columns may depend on each other, or be zero.
 
     It has first derivatives in reverse mode. They are exact along all changes that leave the rank as it is, at repeated
-    singular values too; along others, where there are none, they are zero.
+    singular values too; along others, where there are none, they are zero. It can be compiled and exported.
     """
-    u, s, vh = robust_svd(a.detach())
+    svd = torch.ops.niso.svd if torch.compiler.is_compiling() else robust_svd
+    u, s, vh = svd(a.detach())
     held = s > s[..., :1] * max(a.shape[-2:]) * torch.finfo(a.dtype).eps
     u = u * held[..., None, :]
     projection = u @ u.mT
@@ -46,3 +47,18 @@ def span(a: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch rows 
     outside = outside - projection @ outside
     change = outside - outside.detach()
     return projection + change + change.mT
+
+
+@torch.library.custom_op(
+    "niso::svd", mutates_args=(), schema="(Tensor m) -> (Tensor, Tensor, Tensor)", tags=cudagraph_unsafe()
+)
+def _svd_operator(m: Tensor) -> tuple[Tensor, ...]:
+    """`robust_svd`, opaque to torch.compile and torch.export, which cannot trace its fallbacks; no derivative."""
+    return tuple(factor.contiguous() for factor in robust_svd(m))
+
+
+@_svd_operator.register_fake
+def _svd_shapes(m: Tensor) -> tuple[Tensor, ...]:
+    *batch, n, k = m.shape
+    least = torch.sym_min(n, k)
+    return tuple(m.new_empty(*batch, *shape) for shape in ((n, least), (least,), (least, k)))

@@ -94,6 +94,46 @@ def test_programs_of_torch_give_the_same(classifier, tmp_path, observed, refused
 
 
 @pytest.mark.slow
+def test_maps_between_latents_are_exported(tmp_path, export):
+    """Of the method without a basis, and also where there are more channels than points, or fewer."""
+    few = {"steps": 2, "batch_size": 4, "evaluation_pairs": 8, "progress": False, "method": "niso-no-basis"}
+    x = np.random.default_rng(0).standard_normal((2, 20, 8, 2)).astype(np.float32)
+    for channels in (4, 32):
+        fitted = library.fit(*x, latent_channels=channels, **few)
+        done = export(fitted.save(tmp_path / f"model{channels}"), "-o", tmp_path / f"out{channels}")
+        assert done.status == 0 and done.err == "", done.err
+        solve = torch.export.load(tmp_path / f"out{channels}" / "map.pt2").module()
+        for count in (1, 5):
+            tau = solve(*torch.from_numpy(x[:, :count]))
+            np.testing.assert_allclose(tau.numpy(), fitted.map(*x[:, :count]), atol=1e-4)
+
+
+BRANCHING = """
+import contextlib, io, torch
+from niso.errors import InputError
+from niso.export import _content
+
+class Branching(torch.nn.Module):
+    def forward(self, x):
+        return x if x.sum().item() > 0 else -x
+
+with contextlib.redirect_stderr(io.StringIO()) as err:
+    try:
+        _content("map", Branching(), (torch.ones(2, 3),), False, "pt2")
+    except InputError as refusal:
+        print(str(refusal).count("\\n"), refusal)
+print(repr(err.getvalue()))
+"""
+
+
+@pytest.mark.slow
+def test_what_torch_cannot_export_is_said_in_one_line(outside):
+    """Without the graph that torch writes to stderr."""
+    refusal, err = outside(BRANCHING).splitlines()
+    assert refusal.startswith("0 map of this model cannot be exported as pt2 (Could not ") and err == "''"
+
+
+@pytest.mark.slow
 def test_programs_take_any_number_of_channels_where_the_model_does(finished_once, tmp_path, outside):
     fitted = library.load(finished_once)
     points, _ = fitted.shape
