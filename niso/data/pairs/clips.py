@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from niso.data.pairs.pictures import are_parts
+from niso.data.pairs.pictures import about_parts, are_parts
 from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory
@@ -76,7 +76,8 @@ class ClipReader(Reader):
         files, folder = [path], path.parent
         if path.is_dir():
             files, folder = files_below(path, EXTENSIONS | VIDEOS), path
-            problems += filter(None, [unread_in(path, found), about_pictures(path)])
+            outermost = {name.partition("/")[0] for name in names if "/" in name}
+            problems += filter(None, [about_parts(outermost), unread_in(path, found), about_pictures(path)])
         views, note, clips = {"x": np.concatenate(frames)}, "; ".join(problems), np.array(clip)
         classes = tuple(sorted(set(categories := categories_of(names))))
         label = np.array([classes.index(name) for name in categories])[clips] if classes else None

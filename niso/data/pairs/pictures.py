@@ -143,6 +143,13 @@ def are_parts(names: Collection[str]) -> bool:
     return _PARTS.issuperset(name.lower() for name in names)
 
 
+def about_parts(names: Collection[str]) -> str:
+    """Why these folders label nothing, where they are several parts of a data set; else empty."""
+    if len(names) < 2 or not are_parts(names):
+        return ""
+    return f"there are no labels, for {some_of(sorted(names))} are parts of a data set: rename them if not"
+
+
 def _videos(path: Path) -> str:
     """That there are videos among the pictures, which are not read; empty where there are none."""
     left = [str(file.relative_to(path)) for file in files_below(path, VIDEOS)]
@@ -158,8 +165,8 @@ def _loose(path: Path, files: list[Path]) -> str:
         inner = sorted({file.relative_to(path / outer).parts[0] for file in files if file.parent != path / outer})
         within = f"all pictures lie in {outer}/, whose folders ({some_of(inner)}) may be classes"
         return f"there are no labels, for {within}: give {path / outer} as DATA" if len(inner) > 1 else ""
-    if len(folders) > 1 and not loose and are_parts(folders):
-        return f"there are no labels, for {some_of(sorted(folders))} are parts of a data set: rename them if not"
+    if not loose and (parts := about_parts(folders)):
+        return parts
     if len(folders) < 2 or not (loose or len(folders) == len(files)):
         return ""
     if not loose:

@@ -139,6 +139,7 @@ def test_categories_label_their_clips_in_every_part(tmp_path):
     for category, part in (("run", "train"), ("walk", "test")):  # no categories
         (tmp_path / "all" / category).rename(tmp_path / "all" / part)
     assert ClipReader.names(tmp_path / "all", Reading()) == {"x", "clip"}
+    assert "for test, train are parts of a data set" in ClipReader.read(tmp_path / "all", Reading(), 8).note
     (tmp_path / "all" / "test").rename(tmp_path / "all" / "walk")
     assert ClipReader.read(tmp_path / "all", Reading(), 8).classes == ("train", "walk")
     write(*(tmp_path / "all" / "loose" / f"{frame}.png" for frame in range(5)))
