@@ -130,6 +130,10 @@ def test_a_folder_of_pairs_that_is_given_twice_has_both_views(niso, refused, mod
     assert len(found.values) == 3 and found.label is None
     (pairs / "B" / "1.bmp").unlink()
     assert "a/1.png has no picture of the same name in b/" in refused("map", model_folder, pairs, pairs)
+    for name in ("1.c", "10"):  # two folders of other pictures are no pairs
+        (pairs / "B" / f"{name}.bmp").rename(pairs / "B" / f"other{name}.bmp")
+    found = fitted.read(pairs)
+    assert len(found.values) == 5 and found.label.tolist() == ["B"] * 2 + ["a"] * 3
 
 
 @pytest.mark.parametrize("place", ["A/m.npz", "A/below/m.npz"])

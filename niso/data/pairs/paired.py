@@ -61,9 +61,12 @@ class PairedReader(Reader):
 
 
 def is_paired(path: Path) -> bool:
-    """Whether a folder holds pairs of pictures, and nothing else that could be observations."""
+    """Whether a folder holds pairs of pictures, and nothing else: not where a/ and b/ have no name in common."""
     try:
-        return PairedReader.fits(path, Reading())
+        if not PairedReader.fits(path, Reading()):
+            return False
+        folders = _folders(path)
+        return bool(_pictures(folders["a"]).keys() & _pictures(folders["b"]).keys())
     except InputError:  # pairs, or classes: nothing says
         return False
 
