@@ -15,6 +15,7 @@ import yaml
 from niso.errors import InputError, nearest
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from pydantic import TypeAdapter
 
 C = TypeVar("C")
@@ -80,8 +81,8 @@ class Optimisation(Strict):
     part draws its own dropout."""
 
     def __post_init__(self) -> None:
-        require(self, "steps", "batch_size", "accumulation", "cosine_steps", positive=True, whole=True)
-        require(self, "warmup_steps", whole=True)
+        require(self, "steps", "batch_size", "accumulation", "cosine_steps", positive=True)
+        require(self, "warmup_steps")
         require(self, "learning_rate", positive=True)
         require(self, "final_learning_rate", "weight_decay", "eigenfunction_eps")
         require(self, "eigenfunction_learning_rate", "eigenvalue_learning_rate", "mass_learning_rate")
@@ -132,7 +133,7 @@ class Hardware(Strict):
     """Time between checkpoints: the most that a kill can cost."""
 
     def __post_init__(self) -> None:
-        require(self, "devices", "nodes", "threads", positive=True, whole=True)
+        require(self, "devices", "nodes", "threads", positive=True)
         if self.threads > MOST_THREADS:
             raise ValueError(f"threads must be at most {MOST_THREADS}, got {self.threads}")
         require(self, "checkpoint_seconds")
@@ -162,18 +163,20 @@ def overlaid(config: Any, changes: Mapping[str, Any]) -> Any:
 
 
 def require(
-    config: object, *names: str, positive: bool = False, least: int = 0, most: float = math.inf, whole: bool = False
+    config: DataclassInstance, *names: str, positive: bool = False, least: int = 0, most: float = math.inf
 ) -> None:
     """Check that settings are numbers ≥ 0 (or > 0), at least `least` and at most `most`; or None where they may be.
 
     Raises:
-        TypeError: one is not a number, or not a `whole` one; the message names it.
-        ValueError: one is not; the message names it.
+        TypeError: one is not a number, or not a whole one where its annotation asks for that; the message names it.
+        ValueError: one is too small or too large; the message names it.
     """
-    kind: Any = Integral if whole else Real
+    annotations = {field.name: str(field.type) for field in fields(config)}
     for name in names:
         if (value := getattr(config, name)) is None:
             continue
+        whole = "float" not in annotations[name]
+        kind: Any = Integral if whole else Real
         if isinstance(value, bool) or not isinstance(value, kind):
             raise TypeError(f"{name} must be a {'whole ' if whole else ''}number, not {value!r}")
         if not value >= 0 or (positive and value == 0):  # NaN is neither

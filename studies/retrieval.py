@@ -48,7 +48,7 @@ class Options(Named):
 
 
 def parts_of(eigenvalues: Tensor) -> Tensor:
-    """Weights (parts, rank) of coefficients: bumps around the quantiles of the spectrum, two gaps wide."""
+    """Weights (parts, rank) of coefficients: bumps around quantiles of the spectrum, of widths by its deviation."""
     middles = eigenvalues.quantile(torch.linspace(0, 1, PARTS))
     width = 2 * eigenvalues.std() / PARTS
     return torch.exp(-((eigenvalues - middles[:, None]) ** 2) / (4 * width**2))

@@ -13,6 +13,8 @@ from niso.config import Hardware, Optimisation, parse, read_yaml, to_yaml
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings, without_places
+from niso.methods.config import FieldConfig
+from niso.networks import ConvConfig
 
 SOURCE = Path("some.yaml")
 PRESETS = [(name, preset) for name in EXPERIMENTS for preset in EXPERIMENTS.find(name).presets]
@@ -181,12 +183,20 @@ def test_missing_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "values", [{"steps": 10.0}, {"batch_size": "16"}, {"warmup_steps": True}, {"cosine_steps": 2.5}]
+    "config, values",
+    [
+        (Optimisation, {"steps": 10.0}),
+        (Optimisation, {"batch_size": "16"}),
+        (Optimisation, {"warmup_steps": True}),
+        (Optimisation, {"cosine_steps": 2.5}),
+        (ConvConfig, {"latent_channels": 2.5}),
+        (FieldConfig, {"width": 128.0}),
+    ],
 )
-def test_what_counts_is_a_whole_number(values):
+def test_what_counts_is_a_whole_number(config, values):
     (name,) = values
     with pytest.raises(TypeError, match=f"{name} must be a whole number, not|parameter {name}"):
-        Optimisation(**values)
+        config(**values)
 
 
 @given(st.floats(1e-7, 1.0), st.floats(0, 1.0))
