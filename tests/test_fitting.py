@@ -832,6 +832,10 @@ def test_pairs_that_nothing_relates_are_named():
         model = niso.fit(x, other, **{**FEW, "steps": 60, "rank": 16})
         (finding,) = (finding for finding in model.diagnosis if "by their transformed views" in finding.name)
         assert finding.bad == bad and ("row" in finding.remedy) == bad
+        assert (model.metrics["pair_discrimination"] < 0.7) == bad
+    second = niso.fit(x, tx, ttx=apart, **{**FEW, "steps": 60, "rank": 16})
+    assert second.metrics["pair_discrimination"] > 0.7 > second.metrics["pair_discrimination_second"]
+    assert any("second pairs of triplets" in finding.name and finding.bad for finding in second.diagnosis)
 
 
 def test_threads_of_a_program_train_one_after_another(fitted):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,14 +76,16 @@ def _print(observed: Observed, predicted: np.ndarray, probabilities: np.ndarray)
 
 
 def _compared(labels: Sequence[Any], predicted: Sequence[Any], classes: Sequence[Any]) -> str:
-    """The share of predictions that are right, of the observations whose label is a class of the model; labels that
-    are no such class are named."""
+    """The share of predictions that are right, of the observations whose label is a class of the model, and that of
+    naming their most frequent label; labels that are no such class are named."""
     from niso.data.pairs.table import is_missing
 
     known = {_word(name) for name in classes}
     pairs = [pair for pair in zip(labels, predicted, strict=True) if not is_missing(pair[0])]
-    right = [_word(label) == _word(most) for label, most in pairs if _word(label) in known]
-    unknown = sorted({str(label) for label, _ in pairs if _word(label) not in known})
+    pairs = [(_word(label), _word(most)) for label, most in pairs]
+    right = [label == most for label, most in pairs if label in known]
+    frequent = max(Counter(label for label, _ in pairs if label in known).values(), default=0)
+    unknown = sorted({label for label, _ in pairs if label not in known})
     lines = list[str]()
     if unknown:
         few = some_of([*map(str, classes)])
@@ -90,7 +93,8 @@ def _compared(labels: Sequence[Any], predicted: Sequence[Any], classes: Sequence
     if right:
         which = "with a label" + " that the model knows" * bool(unknown)
         of = f" of the {len(right):,} {which}" if len(right) < len(labels) else ""
-        lines.append(f"{sum(right) / len(right):.1%}{of} are of the class that DATA gives")
+        share, most = (f"{count / len(right):.1%}" for count in (sum(right), frequent))
+        lines.append(f"{share}{of} are of the class that DATA gives; {most} have the most frequent one")
     elif not unknown:
         lines.append("no observation of DATA has a label")
     return "\n".join(lines)

@@ -11,6 +11,8 @@ from niso.errors import some_of
 Measured = Mapping[str, float]
 NOTHING = 1e-5
 """Mean differences of values of order one that are no more than rounding."""
+NEARLY = 0.01
+"""Difference of the views of a pair, relative to that of observations, below which a transformation hardly shows."""
 
 
 class Finding(NamedTuple):
@@ -81,8 +83,14 @@ LIGHTER = Remedy("a smaller weight of the equivariance loss", needs="equivarianc
 TOLD = 0.9
 """Share of its accuracy (above chance) without transformations that a head keeps under them, where invariants are good
 enough."""
+KEPT_APART = 0.25
+"""How far retrieval by invariants is on the way from chance to 1 where they are good enough."""
 FEW = 0.25
 """Mean average precision at random, of about 13 observations, above which twice as much can be chance."""
+ROUGH = 20
+"""Held-out observations below which metrics are rough."""
+RECOGNISED = ("head", "linear", "knn", "linear_latents", "knn_latents")
+"""Accuracies of the user's labels, without transformations."""
 HEADS = (("accuracy_clean", "accuracy"), ("accuracy_base", "accuracy"), ("head", "head_transformed"))
 """Accuracies of heads without transformations and under them, in the experiments that have both."""
 
@@ -105,9 +113,27 @@ def _found(m: Measured) -> float | None:
     return None if best is None or chance > FEW else best / chance
 
 
+def _equal(m: Measured) -> bool:
+    """Whether the views of a pair differ by no more than rounding."""
+    return m.get("identity_error", 1.0) < NOTHING
+
+
+def _nearly_equal(m: Measured) -> float | None:
+    """How far the views of a pair are apart, relative to how far observations are; None where that is far, or 0."""
+    ratio = _ratio("identity_error", "constant_error")(m)
+    return None if ratio is None or ratio >= NEARLY or _equal(m) else ratio
+
+
 def _against_nothing(m: Measured) -> float | None:
-    """Error of predictions relative to that of doing nothing; None where doing nothing is right."""
-    return None if m.get("identity_error", 1.0) < NOTHING else _ratio("reconstruction_error", "identity_error")(m)
+    """Error of predictions relative to that of doing nothing; None where doing nothing is right, or nearly."""
+    right = _equal(m) or _nearly_equal(m) is not None
+    return None if right else _ratio("reconstruction_error", "identity_error")(m)
+
+
+def _unrecognised(m: Measured) -> float | None:
+    """Errors of whatever recognises labels best, relative to those of naming the most frequent one."""
+    accuracies, chance = [m[key] for key in RECOGNISED if key in m], m.get("accuracy_chance", 1.0)
+    return (1 - max(accuracies)) / (1 - chance) if accuracies and chance < 1 else None
 
 
 def _above_chance(m: Measured) -> float | None:
@@ -116,14 +142,21 @@ def _above_chance(m: Measured) -> float | None:
     return (m["map_block_energy"] - chance) / (1 - chance) if chance < 1 else None
 
 
+def _kept_apart(m: Measured) -> bool:
+    """Whether observations are found by the invariants of their transformed views."""
+    chance = m.get("retrieval_map_chance", 1.0)
+    return chance <= FEW and m.get("retrieval_map", 0.0) - chance >= KEPT_APART * (1 - chance)
+
+
 def _unless_told(key: str) -> Callable[[Measured], float | None]:
-    """A measure of collapse; None where a head recognises transformed observations nearly as well as others: then
-    invariants tell them apart, however much they have in common."""
+    """A measure of collapse; None where a head recognises transformed observations nearly as well as others, or where
+    these are found by invariants: then invariants tell them apart, however much they have in common."""
 
     def value(m: Measured) -> float | None:
         chance = m.get("accuracy_chance", 0.0)
         heads = ((m[plain] - chance, m[under] - chance) for plain, under in HEADS if plain in m and under in m)
-        return None if any(under >= TOLD * plain > 0 for plain, under in heads) else m.get(key)
+        told = any(under >= TOLD * plain > 0 for plain, under in heads)
+        return None if told or _kept_apart(m) else m.get(key)
 
     return value
 
@@ -138,6 +171,23 @@ MAPS = Check(
     (
         Remedy("share each T among several observations and train niso-group", GROUPS),
         Remedy("a smaller --rank with more latent channels", GROUPS, needs="rank"),
+        Remedy("see whether all pairs of a group share one T", needs="group"),
+        Remedy("train for longer (--steps)", needs="group"),
+    ),
+)
+
+RELATED = Check(
+    "maps fit true pairs better than mismatched ones",
+    "maps fit mismatched pairs nearly as well as true ones: latents hold little of what relates views, if anything",
+    lambda m: m.get("pair_discrimination"),
+    0.7,  # 0.5 where nothing relates views, 0.95 and more where latents tell true pairs
+    False,
+    "pair_discrimination",
+    (
+        Remedy("see whether each row of tx is the transformed one of the same row of x"),
+        Remedy("see whether views show the same, as crops do not"),
+        Remedy("train niso-vicreg, or in groups niso-group-vicreg, whose invariants must vary", OF_INVARIANTS),
+        Remedy("train for longer (--steps)"),
     ),
 )
 
@@ -152,7 +202,7 @@ CHECKS = (
     Check(
         "the observations of a pair differ",
         "the observations of a pair are equal",
-        lambda m: m["identity_error"] if m.get("identity_error", 1.0) < NOTHING else None,
+        lambda m: m["identity_error"] if _equal(m) else None,
         NOTHING,
         False,
         "identity_error",
@@ -160,6 +210,15 @@ CHECKS = (
             Remedy("see whether the second view is the transformed one"),
             Remedy("clip or remove values that are far off, by which all others are scaled to nearly 0"),
         ),
+    ),
+    Check(
+        "the observations of a pair differ",
+        "the observations of a pair are nearly equal: there is hardly a transformation to learn",
+        _nearly_equal,
+        NEARLY,
+        False,
+        "identity_error / constant_error",
+        (Remedy("pairs that are further apart"), Remedy("see whether the second view is the transformed one")),
     ),
     Check(
         "predictions beat doing nothing",
@@ -196,6 +255,27 @@ CHECKS = (
         (
             Remedy("see whether each row of tx is the transformed one of the same row of x"),
             Remedy("train for longer (--steps)"),
+        ),
+    ),
+    RELATED,
+    RELATED._replace(
+        good="maps fit second pairs of triplets better than mismatched ones",
+        bad="maps fit mismatched second pairs of triplets nearly as well as true ones: nothing may relate these",
+        value=lambda m: m.get("pair_discrimination_second"),
+        formula="pair_discrimination_second",
+        remedies=(Remedy("see whether each row of ttx is the transformed one of the same row of tx"),),
+    ),
+    Check(
+        "labels are recognised",
+        "labels are recognised hardly better than by naming the most frequent one",
+        _unrecognised,
+        0.9,
+        True,
+        "(1 − the best accuracy) / (1 − accuracy_chance)",
+        (
+            Remedy("see whether each label is that of its row"),
+            Remedy("train for longer (--steps)"),
+            Remedy("more labelled observations of the rare classes"),
         ),
     ),
     MAPS,
@@ -342,7 +422,17 @@ def diagnose(measured: Measured, reads: Collection[str], options: Collection[str
         measure = f"{check.formula} {value:.3g} ({'not ' if bad else ''}{sign} {check.limit:g})"
         remedy = "; ".join(remedy.text for remedy in check.remedies if bad and remedy.helps(reads, options))
         findings.append(Finding(check.bad if bad else check.good, bad, measure, remedy))
-    if "relative_map_error" not in measured and "equivariance_error" in measured:
-        words = "whether maps know the transformation alone cannot be measured"
-        findings.append(Finding(words, None, "no two held-out pairs are known to share one T", ""))
+    findings += [Finding(words, None, cause, remedy) for words, cause, remedy in _unmeasured(measured)]
     yield from sorted(findings, key=lambda finding: not finding.bad)
+
+
+def _unmeasured(m: Measured) -> Iterator[tuple[str, str, str]]:
+    """What could not be measured, or only roughly: words, the cause, and a remedy."""
+    if "relative_map_error" not in m and "equivariance_error" in m:
+        words = "whether maps know the transformation alone cannot be measured"
+        yield words, "no two held-out pairs are known to share one T", ""
+    if (held_out := m.get("held_out_observations", ROUGH)) < ROUGH:
+        cause = f"held_out_observations {held_out:g} (not ≥ {ROUGH})"
+        if m.get("retrieval_map_chance", 0.0) > FEW:
+            cause += ", too few to say whether observations are found by their transformed views"
+        yield "metrics are rough", cause, "more data, or a larger part of it (--test)"

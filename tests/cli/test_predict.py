@@ -47,7 +47,10 @@ def test_pictures_are_classified(niso, model, pictures, tmp_path):
         right = (written["predicted"] == written["label"]).mean()
     assert right > 0.8
     assert done.out.startswith("bright/00.png: bright (") and "… and 4 more\n" in done.out
-    assert f"{right:.1%} are of the class that DATA gives\n24 observations in {out}" in done.out
+    assert (
+        f"{right:.1%} are of the class that DATA gives; 50.0% have the most frequent one\n24 observations in {out}"
+        in done.out
+    )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="file names there hold no line breaks")
@@ -93,20 +96,31 @@ def test_labels_may_be_whole_floats_or_missing(niso, tmp_path):
     assert "100.0% are of the class" in niso("predict", folder, tmp_path / "x.npz", "-o", tmp_path / "p.npz").out
     np.savez(tmp_path / "x.npz", x=x, label=np.where(fitted.predict(x), 1.0, np.nan))
     said = niso("predict", folder, tmp_path / "x.npz", "-o", tmp_path / "p.npz").out
-    assert f"100.0% of the {fitted.predict(x).sum()} with a label are of the class that DATA gives\n" in said
+    known = fitted.predict(x).sum()
+    words = f"100.0% of the {known} with a label are of the class that DATA gives; 100.0% have the most frequent one\n"
+    assert words in said
 
 
 @pytest.mark.parametrize(
     ("classes", "labels", "said"),
     [
-        ((False, True), [0, 1, 0, 1], "75.0% are of the class that DATA gives"),
-        ((0, 1), [False, True, False, True], "75.0% are of the class that DATA gives"),
-        (("a", "b"), ["a", "", "a", "b"], "66.7% of the 3 with a label are of the class that DATA gives"),
+        ((False, True), [0, 1, 0, 1], "75.0% are of the class that DATA gives; 50.0% have the most frequent one"),
+        (
+            (0, 1),
+            [False, True, False, True],
+            "75.0% are of the class that DATA gives; 50.0% have the most frequent one",
+        ),
+        (
+            ("a", "b"),
+            ["a", "", "a", "b"],
+            "66.7% of the 3 with a label are of the class that DATA gives; 66.7% have the most frequent one",
+        ),
         (
             ("a", "b"),
             ["a", "c", "", "b"],
             "DATA has labels that the model does not know: c; it knows a, b\n"
-            "100.0% of the 2 with a label that the model knows are of the class that DATA gives",
+            "100.0% of the 2 with a label that the model knows are of the class that DATA gives; 50.0% have the most "
+            "frequent one",
         ),
         (
             (0, 1),
@@ -116,7 +130,7 @@ def test_labels_may_be_whole_floats_or_missing(niso, tmp_path):
         (
             ("0", "False", "True"),
             ["False", "False", "0", "0"],
-            "25.0% are of the class that DATA gives",
+            "25.0% are of the class that DATA gives; 50.0% have the most frequent one",
         ),
         ((0, 1), ["0.0", "1.0", "0.0", "1.0"], "DATA has labels that the model does not know: 0.0, 1.0; it knows 0, 1"),
         ((0, 1), [np.nan] * 4, "no observation of DATA has a label"),

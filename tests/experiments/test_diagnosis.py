@@ -91,6 +91,57 @@ def test_invariants_by_which_a_head_recognises_digits_do_not_collapse():
     assert any("invariants collapse" in finding.name for finding in diagnose(guessed, GROUPS, GROUPS))
 
 
+def test_invariants_by_which_observations_are_found_do_not_collapse():
+    found = {"retrieval_map": 0.4, "retrieval_map_chance": 0.02}
+    names = [finding.name for finding in diagnose(COLLAPSED | found, PAIRS, PAIRS)]
+    assert not any("invariants collapse" in name or "one direction" in name or "shrink" in name for name in names)
+    for values in (found | {"retrieval_map": 0.2}, {"retrieval_map": 0.9, "retrieval_map_chance": 0.5}):
+        names = [finding.name for finding in diagnose(COLLAPSED | values, PAIRS, PAIRS)]
+        assert any("invariants collapse" in name for name in names)
+
+
+def test_views_that_are_nearly_equal_are_no_failure_to_learn():
+    measured = {"identity_error": 0.0008, "constant_error": 0.8, "reconstruction_error": 0.1}
+    (bad,) = (finding for finding in diagnose(measured, PAIRS, PAIRS) if finding.bad)
+    assert "nearly equal" in bad.name and "identity_error / constant_error 0.001 (not ≥ 0.01)" in bad.measure
+    said = " ".join(map(str, diagnose(measured | {"identity_error": 0.009}, PAIRS, PAIRS)))
+    assert "nearly equal" not in said and "no better than doing nothing" in said
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "chance", "bad"),
+    [
+        ({"head": 0.975, "linear": 0.97, "knn": 0.97}, 0.975, True),
+        ({"head": 0.97, "knn_latents": 0.99}, 0.975, False),
+        ({"head": 1.0}, 1.0, None),  # one class
+        ({"head_transformed": 0.3}, 0.1, None),
+    ],
+)
+def test_accuracies_are_compared_with_the_most_frequent_label(accuracies, chance, bad):
+    found = [f for f in diagnose(accuracies | {"accuracy_chance": chance}, (), ()) if "labels are recognised" in f.name]
+    assert [finding.bad for finding in found] == ([] if bad is None else [bad])
+
+
+def test_a_few_held_out_observations_are_said_to_be_few():
+    (finding,) = diagnose({"held_out_observations": 2.0, "retrieval_map": 1.0, "retrieval_map_chance": 0.75}, (), ())
+    assert finding.bad is None and "held_out_observations 2 (not ≥ 20), too few to say whether" in finding.measure
+    (finding,) = diagnose({"held_out_observations": 19.0, "retrieval_map_chance": 0.19}, (), ())
+    assert finding.measure == "held_out_observations 19 (not ≥ 20)"
+    assert not list(diagnose({"held_out_observations": 20.0}, (), ()))
+
+
+@pytest.mark.parametrize("pair", ["", "_second"])
+def test_pairs_that_nothing_relates_are_told_from_those_of_a_map(pair):
+    for share, bad in ((0.5, True), (0.95, False)):
+        (finding,) = diagnose({f"pair_discrimination{pair}": share}, (), ())
+        assert finding.bad is bad and ("of triplets" in finding.name) is bool(pair)
+
+
+def test_groups_whose_maps_carry_content_have_a_remedy():
+    (finding,) = diagnose({"relative_map_error_centred": 0.6}, GROUPS, GROUPS)
+    assert finding.bad and "share one T" in finding.remedy and "--steps" in finding.remedy
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_metrics_that_are_not_finite_are_one_finding(value):
     measured = {"latent_rank": value, "identity_error": value, "reconstruction_error": 0.1, "other": value}

@@ -35,6 +35,7 @@ from niso.experiments.experiment import Experiment, Phase, check_batch
 from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, classes_of, frozen_phase, make_head, try_head
 from niso.experiments.own import Own
 from niso.experiments.pairs.choice import choose, keep, lacking, said, with_rank
+from niso.experiments.pairs.discrimination import MOST, discrimination
 from niso.experiments.pairs.metrics import METRICS, VALIDATED
 from niso.experiments.pairs.networks import check_independence, import_module_class, make_networks
 from niso.experiments.pairs.presets import OF_PARTS, PRESETS, PairsConfig
@@ -361,6 +362,7 @@ class Pairs(Experiment):
             **self._trivial_errors(),
             **pairs.latents,
             **self._retrieved("test"),
+            **self._discriminated(),
             **{f"{key}_val": value for key, value in self._retrieved("validation").items() if key in VALIDATED},
             **(self._probed() if data.classes else {}),
         }
@@ -398,6 +400,18 @@ class Pairs(Experiment):
     def _retrieved(self, part: Part) -> dict[str, float]:
         """How well observations of a part are found by their transformed views; nothing where frames are alike."""
         return {} if self.data.table.clip is not None else retrieval(self.method, self.held_out(part))
+
+    def _discriminated(self) -> dict[str, float]:
+        """Whether maps tell true pairs from mismatched ones, of triplets their second pairs, too. Nothing where frames
+        are alike, or where maps are no isometries and fit any pair."""
+        if self.data.table.clip is not None or not self.method.has_invariants:
+            return {}
+        found = {"": discrimination(self.method, self.held_out("test"))}
+        if "ttx" in self.data.table.views:
+            rows = self.data.chosen_evenly("test", MOST)
+            views = ((self.data.view("tx", some), self.data.view("ttx", some)) for some in rows.split(BATCH))
+            found["_second"] = discrimination(self.method, views)
+        return {f"pair_discrimination{pair}": share for pair, share in found.items() if share is not None}
 
     def _probed(self) -> dict[str, float]:
         """Accuracies of probes and of the head, on observations as they are and transformed."""

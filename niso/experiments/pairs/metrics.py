@@ -57,6 +57,16 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("retrieval_map_chance", "retrieval_map of observations in random order"),
     *(Metric(f"{key}_val", f"{key} of validation observations", "higher") for key in VALIDATED),
+    *(
+        Metric(
+            f"pair_discrimination{second}",
+            f"share of mismatched pairs, {of} and {view} of another, that their map fits worse than the map of a true "
+            "pair fits that (of at most 256 pairs, four strangers each): 1/2 where nothing "
+            "relates the two",
+            "higher",
+        )
+        for second, of, view in (("", "ψ", "the Tψ"), ("_second", "of triplets Tψ", "the T²ψ"))
+    ),
     Metric("training_observations", "observations, or pairs, to train on"),
     Metric("held_out_observations", "observations, or pairs, that were held out"),
 )
