@@ -9,8 +9,9 @@ the CPU may be combined with tensors on the GPU, but not stacked with them. Tens
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -35,11 +36,18 @@ WAITING = {
     *(Tensor.nonzero, torch.nonzero, Tensor.unique, torch.unique, Tensor.masked_select, torch.masked_select),
 }
 """What needs values of the GPU on the CPU."""
+MAY_WAIT = WAITING | {Tensor.to, Tensor.cpu, Tensor.__getitem__, Tensor.__setitem__}
 PLAIN = {
     *(Tensor.shape.__get__, Tensor.dtype.__get__, Tensor.ndim.__get__, Tensor.requires_grad.__get__),
-    *(Tensor.dim, Tensor.size, Tensor.numel, Tensor.is_floating_point, Tensor.__len__),
+    *(Tensor.layout.__get__, Tensor.is_leaf.__get__, Tensor.grad_fn.__get__, Tensor.is_sparse.__get__),
+    *(Tensor.dim, Tensor.size, Tensor.numel, Tensor.__len__, Tensor.stride, Tensor.is_contiguous, Tensor.__hash__),
+    *(Tensor.is_floating_point, Tensor.is_complex, torch.is_floating_point, torch.is_complex, torch.promote_types),
+    *(Tensor.data_ptr, Tensor.untyped_storage, torch._C._set_grad_enabled, Tensor.requires_grad.__set__),
 }
 """What asks for no value of a tensor: half of all calls."""
+PLAIN_TYPES = {int, float, bool, str, slice, torch.dtype, torch.device, type(None), type(...)}
+"""Neither tensors nor what may hold them."""
+DEVICE, IS_CUDA, SET_DATA = Tensor.device.__get__, Tensor.is_cuda.__get__, Tensor.data.__set__
 PACKAGE = Path(niso.__file__).parent
 waits: list[str] = []
 
@@ -74,14 +82,20 @@ def device_of(x: Tensor) -> torch.device | None:
 def tensors_of(*values: Any) -> list[Tensor]:
     """The tensors among values, and in their tuples, lists and dictionaries."""
     found = list[Tensor]()
+    _gather(values, found)
+    return found
+
+
+def _gather(values: Iterable[Any], found: list[Tensor]) -> None:
     for value in values:
+        if type(value) in PLAIN_TYPES:
+            continue
         if isinstance(value, Tensor):
             found.append(value)
-        elif isinstance(value, tuple | list):
-            found += tensors_of(*value)
+        elif isinstance(value, (tuple, list)):
+            _gather(value, found)
         elif isinstance(value, dict):
-            found += tensors_of(*value.values())
-    return found
+            _gather(value.values(), found)
 
 
 class Pretending(TorchFunctionMode):
@@ -90,48 +104,64 @@ class Pretending(TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
         if function in PLAIN:
-            return function(*args, **kwargs)
-        if function == Tensor.device.__get__:
+            return function(*args, **kwargs or {})
+        if function == DEVICE:
             return FIRST if device_of(args[0]) == GPU else CPU
-        if function == Tensor.is_cuda.__get__:
+        if function == IS_CUDA:
             return device_of(args[0]) == GPU
-        if _waits(function, args, kwargs) and (file := _caller()):
+        kwargs = kwargs or {}
+        if function in MAY_WAIT and _waits(function, args, kwargs) and (file := _caller()):
             waits.append(file)
-        if function in (Tensor.to, Tensor.cpu):
-            return _to(*args, **kwargs) if function == Tensor.to else _to(args[0], CPU)
-        if function == Tensor.data.__set__:  # as a module moves its parameters
+        if function == Tensor.to:
+            return _to(*args, **kwargs)
+        if function == Tensor.cpu:
+            return _to(args[0], CPU)
+        if function == SET_DATA:  # as a module moves its parameters
             args[0].pretended_device = device_of(args[1])
             return function(*args)
         tensors = tensors_of(args, kwargs)
-        self.check(function, args, kwargs, tensors)
-        device = device_of(_main(function, args, tensors)) if tensors else CPU
+        devices = [device_of(x) for x in tensors]
+        self.check(function, args, kwargs, tensors, devices)
+        device = _main(function, args, tensors, devices) if tensors else CPU
         if "device" in kwargs:
             given = kwargs["device"]
             kwargs = {**kwargs, "device": None}
             device = device if given is None else _plain(given)
         result = function(*args, **kwargs)
         if device is not None:
-            for tensor in tensors_of(result):
+            for tensor in (result,) if type(result) is Tensor else tensors_of(result):
                 tensor.pretended_device = device
         return result
 
-    def check(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> None:
+    def check(
+        self,
+        function: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        tensors: list[Tensor],
+        devices: list[torch.device | None],
+    ) -> None:
         """Refuse what a GPU refuses."""
-        name = getattr(function, "__name__", str(function))
-        where = {device_of(x) for x in tensors if x.dim() or device_of(x) == GPU or function in JOINING} - {None}
+        where = set(devices) - {None}
+        if len(where) > 1 and function not in JOINING:  # numbers on the CPU may be combined with all others
+            where = {device for x, device in zip(tensors, devices, strict=True) if device == GPU or x.dim()} - {None}
         if len(where) > 1 and (function not in ACROSS or _indexed_across(function, args)):
-            raise RuntimeError(f"{name}: tensors on two devices, {[(tuple(x.shape), device_of(x)) for x in tensors]}")
-        if function == Tensor.__getitem__ and device_of(args[0]) != GPU and GPU in where:
+            found = [(tuple(x.shape), device) for x, device in zip(tensors, devices, strict=True)]
+            raise RuntimeError(f"{_name(function)}: tensors on two devices, {found}")
+        if GPU in where and function == Tensor.__getitem__ and device_of(args[0]) != GPU:
             raise RuntimeError("a tensor on the CPU cannot be indexed by one on the GPU")
-        if function in (Tensor.numpy, Tensor.__array__) and device_of(args[0]) == GPU:
+        if GPU in where and function in (Tensor.numpy, Tensor.__array__):
             raise TypeError("a tensor on the GPU cannot become an array")
-        if function == Tensor.pin_memory and device_of(args[0]) == GPU:
+        if GPU in where and function == Tensor.pin_memory:
             raise RuntimeError("only tensors on the CPU can be pinned, not those on the GPU")
         generator = kwargs.get("generator")
         if generator is not None and (_plain(kwargs.get("device") or CPU) == GPU or GPU in where):
-            raise RuntimeError(f"{name}: a generator of the CPU cannot draw on the GPU")
+            raise RuntimeError(f"{_name(function)}: a generator of the CPU cannot draw on the GPU")
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", str(function))
 
 
 def _indexed_across(function: Any, args: tuple[Any, ...]) -> bool:
@@ -156,20 +186,31 @@ def _waits(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
 def _caller() -> str:
     """The file of niso that is running; empty where there is none."""
     frame = sys._getframe(1)
-    while frame is not None and not Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
+    while frame is not None and not (file := _file(frame.f_code.co_filename)):
         frame = frame.f_back
-    return "" if frame is None else Path(frame.f_code.co_filename).relative_to(PACKAGE).as_posix()
+    return "" if frame is None else file
 
 
+@cache
+def _file(name: str) -> str:
+    """A file's path in niso; empty for one of others."""
+    return Path(name).relative_to(PACKAGE).as_posix() if Path(name).is_relative_to(PACKAGE) else ""
+
+
+@cache
 def _plain(device: Any) -> torch.device:
     return torch.device(torch.device(device).type)
 
 
-def _main(function: Any, args: tuple[Any, ...], tensors: list[Tensor]) -> Tensor:
-    """The argument whose device is that of the result: numbers on the CPU may be combined with all others."""
+def _main(
+    function: Any, args: tuple[Any, ...], tensors: list[Tensor], devices: list[torch.device | None]
+) -> torch.device | None:
+    """The device of the result: numbers on the CPU may be combined with all others."""
     if function in ACROSS:
-        return args[0]
-    return next((x for x in tensors if x.dim() and device_of(x)), tensors[0])
+        return device_of(args[0])
+    if len(set(devices)) == 1:
+        return devices[0]
+    return next((device for x, device in zip(tensors, devices, strict=True) if device and x.dim()), devices[0])
 
 
 def _to(x: Tensor, *words: Any, non_blocking: bool = False, **named: Any) -> Tensor:

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch._C import DisableTorchFunction
 
 import niso
 from niso.experiments import EXPERIMENTS
+from niso.experiments.pose import rendered
 from niso.runs import runner
 from tests.pretended import trained_there, waits
 
@@ -32,6 +34,20 @@ SETTINGS = [
     ("pose", "niso-group", {"shared": 0.5, "group": 2}),
     ("sphere", "niso", {"spectrum": "field"}),
 ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def rendered_as_ever():
+    """Clips are rendered, on the CPU and into bytes, without looking for the device of each of a million tensors."""
+    render = rendered._render
+
+    def plain(*wanted):
+        with DisableTorchFunction():
+            return render(*wanted)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rendered, "_render", plain)
+        yield
 
 
 @pytest.mark.parametrize("case", METHODS + SETTINGS, ids=str)
