@@ -12,6 +12,7 @@ import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -99,6 +100,22 @@ def crops_once():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("niso.experiments.laplacian.experiment.crops", once)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def options_once():
+    """Names, types and docstrings of options are read once: hundreds of calls would parse the same files each time."""
+    from tyro import _docstrings, _resolver
+
+    from niso.cli import run
+
+    fields_of, options_of = cache(_resolver.resolved_fields), cache(lambda kind, _: make_options(kind))
+    make_options = run.make_options
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_docstrings, "get_field_docstring", cache(_docstrings.get_field_docstring))
+        patch.setattr(_resolver, "resolved_fields", lambda kind: [*map(copy, fields_of(kind))])
+        patch.setattr(run, "make_options", lambda kind: options_of(kind, kind.config_class))
         yield
 
 
