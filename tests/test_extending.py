@@ -312,6 +312,7 @@ def test_a_toy_method_action_and_data_set_work_in_homnist(niso, tmp_path):
     assert "quarter turns" in curves
 
 
+FEW = {"steps": 2, "batch_size": 4, "evaluation_pairs": 4, "latent_channels": 4}
 OWN = "homnist --digits bars --method niso --classifier singular-values --spectrum smooth"
 
 
@@ -331,9 +332,9 @@ def test_a_head_and_a_spectrum_are_trained_and_loaded(niso, tmp_path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("registered")
 def test_a_head_and_a_spectrum_are_for_data_of_ones_own(tmp_path):
-    x, few = np.random.default_rng(0).standard_normal((40, 1, 8, 8)).astype(np.float32), {"steps": 2, "batch_size": 4}
+    x = np.random.default_rng(0).standard_normal((40, 1, 8, 8)).astype(np.float32)
     parts = {"classifier": "singular-values", "spectrum": "smooth", "rank": 4, "head": {"steps": 2}}
-    fitted = fit(x, transform="shift", method="niso", label=np.arange(40) % 2, **parts, **few, progress=False)
+    fitted = fit(x, transform="shift", method="niso", label=np.arange(40) % 2, **parts, **FEW, progress=False)
     assert isinstance(fitted.method.model.spectrum, FixedSpectrum)
     assert np.array_equal(load(fitted.save(tmp_path / "model")).probabilities(x), fitted.probabilities(x))
 
@@ -389,11 +390,11 @@ def test_own_parts_have_settings_of_their_own(niso, tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.usefixtures("registered")
 def test_settings_of_own_parts_are_kept_with_a_trained_model(tmp_path):
-    x, few = np.random.default_rng(0).standard_normal((40, 1, 8, 8)).astype(np.float32), {"steps": 2, "batch_size": 4}
+    x = np.random.default_rng(0).standard_normal((40, 1, 8, 8)).astype(np.float32)
     own = {"classifier_settings": {"count": 1}, "head": {"steps": 2}, "classifier": "singular-values"}
     own |= {"method_settings": {"weight": 3}, "transform_settings": {"most": 1}}
     fitted = fit(
-        x, transform="quarter-turn", method="least-squares", label=np.arange(40) % 2, **own, **few, progress=False
+        x, transform="quarter-turn", method="least-squares", label=np.arange(40) % 2, **own, **FEW, progress=False
     )
     loaded = load(fitted.save(tmp_path / "model"))
     assert LeastSquares.own_settings(loaded.method.config) == Ridge(3.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -32,10 +32,10 @@ def registered(settings: Settings, facts: Mapping[str, Any], installed: bool = T
         facts: of the run: what it "chose" counts as its settings do.
         installed: whether those of installed packages count, which other processes know, too.
     """
-    found = defaultdict[str, dict[str, str]](dict)
+    found, words = defaultdict[str, dict[str, str]](dict), _words(settings, facts)
     for registry in Registry.all:
         elsewhere = {name for other in _of_kind(registry.kind) if other is not registry for name in other.own}
-        for name in _chosen(registry.kind, settings, facts):
+        for name in _chosen(registry.kind, words):
             if name in (registry.foreign if installed else registry.added) - elsewhere:
                 found[registry.kind][name] = registry[name]
     return dict(found)
@@ -58,8 +58,9 @@ def check_registered(
     recorded = facts.get(FACT) or {}
     if not isinstance(recorded, Mapping) or not all(isinstance(names, Mapping) for names in recorded.values()):
         raise InputError(f"{source}: {FACT} must be an object of objects: restore it from a copy")
+    words = _words(settings, facts)
     for kind in sorted({registry.kind for registry in Registry.all if kinds is None or registry.kind in kinds}):
-        for name in _chosen(kind, settings, facts):
+        for name in _chosen(kind, words):
             own, here = ([entries[name] for entries in several if name in entries] for several in _entries(kind))
             added = recorded.get(kind, {}).get(name)
             trained = [added] if added else own
@@ -110,13 +111,18 @@ def _known() -> set[str]:
     return {".".join(parts[:end]) for parts in names for end in range(1, len(parts) + 1)}
 
 
-def _chosen(kind: str, settings: Settings, facts: Mapping[str, Any]) -> Iterator[str]:
-    """Names of parts of a kind that a run chose."""
+def _words(settings: Settings, facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Settings of a run that are words, each with its group and its name."""
     values = {**settings.dump(), "chosen": facts.get("chosen") or {}}
-    choosing = CHOOSE.get(kind, (kind,))
     places = ((setting.rpartition("."), value) for setting, value in flat(values))
-    asked = (value for (group, _, name), value in places if name in choosing and not group.endswith("_settings"))
-    yield from dict.fromkeys(value for value in asked if isinstance(value, str))
+    return [(group, name, value) for (group, _, name), value in places if isinstance(value, str)]
+
+
+def _chosen(kind: str, words: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    """Names of parts of a kind that a run chose, from `_words`."""
+    choosing = CHOOSE.get(kind, (kind,))
+    asked = (word for group, name, word in words if name in choosing and not group.endswith("_settings"))
+    yield from dict.fromkeys(asked)
 
 
 def _register(source: Path, trained: str, kind: str, name: str, here: str) -> str:
