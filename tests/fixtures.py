@@ -110,12 +110,14 @@ def options_once():
 
     from niso.cli import run
 
-    fields_of, options_of = cache(_resolver.resolved_fields), cache(lambda kind, _: make_options(kind))
-    make_options = run.make_options
+    options_of, make_options = cache(lambda kind, _: make_options(kind)), run.make_options
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_docstrings, "get_field_docstring", cache(_docstrings.get_field_docstring))
-        patch.setattr(_resolver, "resolved_fields", lambda kind: [*map(copy, fields_of(kind))])
         patch.setattr(run, "make_options", lambda kind: options_of(kind, kind.config_class))
+        if docstring_of := getattr(_docstrings, "get_field_docstring", None):  # other versions of tyro take longer
+            patch.setattr(_docstrings, "get_field_docstring", cache(docstring_of))
+        if resolved_fields := getattr(_resolver, "resolved_fields", None):
+            fields_of = cache(resolved_fields)
+            patch.setattr(_resolver, "resolved_fields", lambda kind: [*map(copy, fields_of(kind))])
         yield
 
 
