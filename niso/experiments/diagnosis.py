@@ -87,6 +87,8 @@ KEPT_APART = 0.25
 """How far retrieval by invariants is on the way from chance to 1 where they are good enough."""
 FEW = 0.25
 """Mean average precision at random, of about 13 observations, above which twice as much can be chance."""
+ALIKE = 0.5
+"""The same, of 4 observations that differ, above which all that they have in common says nothing."""
 ROUGH = 20
 """Held-out observations below which metrics are rough."""
 RECOGNISED = ("head", "linear", "knn", "linear_latents", "knn_latents")
@@ -150,13 +152,15 @@ def _kept_apart(m: Measured) -> bool:
 
 def _unless_told(key: str) -> Callable[[Measured], float | None]:
     """A measure of collapse; None where a head recognises transformed observations nearly as well as others, or where
-    these are found by invariants: then invariants tell them apart, however much they have in common."""
+    these are found by invariants: then invariants tell them apart, however much they have in common. None, too, where
+    hardly any observations differ."""
 
     def value(m: Measured) -> float | None:
         chance = m.get("accuracy_chance", 0.0)
         heads = ((m[plain] - chance, m[under] - chance) for plain, under in HEADS if plain in m and under in m)
         told = any(under >= TOLD * plain > 0 for plain, under in heads)
-        return None if told or _kept_apart(m) else m.get(key)
+        alike = m.get("retrieval_map_chance", 0.0) > ALIKE
+        return None if told or alike or _kept_apart(m) else m.get(key)
 
     return value
 
@@ -431,8 +435,9 @@ def _unmeasured(m: Measured) -> Iterator[tuple[str, str, str]]:
     if "relative_map_error" not in m and "equivariance_error" in m:
         words = "whether maps know the transformation alone cannot be measured"
         yield words, "no two held-out pairs are known to share one T", ""
-    if (held_out := m.get("held_out_observations", ROUGH)) < ROUGH:
-        cause = f"held_out_observations {held_out:g} (not ≥ {ROUGH})"
-        if m.get("retrieval_map_chance", 0.0) > FEW:
-            cause += ", too few to say whether observations are found by their transformed views"
+    held_out, chance = m.get("held_out_observations", ROUGH), m.get("retrieval_map_chance", 0.0)
+    if held_out < ROUGH or chance > FEW:
+        cause = f"held_out_observations {held_out:g} ({'not ' if held_out < ROUGH else ''}≥ {ROUGH})"
+        if chance > FEW:
+            cause += ", and too few that differ to say whether they are found by their transformed views"
         yield "metrics are rough", cause, "more data, or a larger part of it (--test)"

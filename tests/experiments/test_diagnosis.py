@@ -95,7 +95,7 @@ def test_invariants_by_which_observations_are_found_do_not_collapse():
     found = {"retrieval_map": 0.4, "retrieval_map_chance": 0.02}
     names = [finding.name for finding in diagnose(COLLAPSED | found, PAIRS, PAIRS)]
     assert not any("invariants collapse" in name or "one direction" in name or "shrink" in name for name in names)
-    for values in (found | {"retrieval_map": 0.2}, {"retrieval_map": 0.9, "retrieval_map_chance": 0.5}):
+    for values in (found | {"retrieval_map": 0.2}, {"retrieval_map": 0.9, "retrieval_map_chance": 0.4}):
         names = [finding.name for finding in diagnose(COLLAPSED | values, PAIRS, PAIRS)]
         assert any("invariants collapse" in name for name in names)
 
@@ -124,10 +124,13 @@ def test_accuracies_are_compared_with_the_most_frequent_label(accuracies, chance
 
 def test_a_few_held_out_observations_are_said_to_be_few():
     (finding,) = diagnose({"held_out_observations": 2.0, "retrieval_map": 1.0, "retrieval_map_chance": 0.75}, (), ())
-    assert finding.bad is None and "held_out_observations 2 (not ≥ 20), too few to say whether" in finding.measure
+    assert finding.bad is None and "held_out_observations 2 (not ≥ 20), and too few that differ" in finding.measure
     (finding,) = diagnose({"held_out_observations": 19.0, "retrieval_map_chance": 0.19}, (), ())
     assert finding.measure == "held_out_observations 19 (not ≥ 20)"
     assert not list(diagnose({"held_out_observations": 20.0}, (), ()))
+    copies = {"held_out_observations": 70.0, "retrieval_map": 1.0, "retrieval_map_chance": 1.0}  # of one observation
+    (finding,) = diagnose(copies | {"invariants_common": 1.0, "latent_spread": 0.0}, (), ())
+    assert finding.bad is None and "held_out_observations 70 (≥ 20), and too few that differ" in finding.measure
 
 
 @pytest.mark.parametrize("pair", ["", "_second"])
