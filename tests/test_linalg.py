@@ -12,6 +12,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 
 from niso.linalg import full_precision, inverse_root, matmul, polar, polar_factor, span
+from niso.linalg.svd import cudagraph_unsafe
 
 # PyTorch loads its forward mode by its own deprecated torch.jit.script
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")
@@ -645,3 +646,9 @@ def test_inverse_root_refuses_what_is_not_positive_definite():
     ):
         with pytest.raises(torch.linalg.LinAlgError):
             inverse_root(g)
+
+
+def test_operators_need_no_tag_that_an_older_torch_lacks(monkeypatch):
+    """`custom_op` of torch 2.6 takes no `tags`, whatever is in them."""
+    monkeypatch.delattr(torch.Tag, "cudagraph_unsafe", raising=False)
+    assert cudagraph_unsafe() == {}

@@ -95,7 +95,7 @@ class _InverseRoot(torch.autograd.Function):
 
 
 @torch.library.custom_op(
-    "niso::inverse_root", mutates_args=(), schema="(Tensor g) -> (Tensor, Tensor, Tensor)", tags=cudagraph_unsafe()
+    "niso::inverse_root", mutates_args=(), schema="(Tensor g) -> (Tensor, Tensor, Tensor)", **cudagraph_unsafe()
 )
 def _inverse_root_operator(g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """`_InverseRoot`, opaque to torch.compile and torch.export, which cannot trace what it looks at."""

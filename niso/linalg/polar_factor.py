@@ -125,7 +125,7 @@ class _Polar(torch.autograd.Function):
     "niso::polar",
     mutates_args=(),
     schema="(Tensor m, bool special, float damping) -> (Tensor, Tensor, Tensor, Tensor)",
-    tags=cudagraph_unsafe(),
+    **cudagraph_unsafe(),
 )
 def _polar_operator(m: Tensor, special: bool, damping: float) -> tuple[Tensor, ...]:
     """`_Polar` without its flag, opaque to torch.compile and torch.export, which cannot trace the SVD's fallbacks."""

@@ -50,7 +50,7 @@ def span(a: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch rows 
 
 
 @torch.library.custom_op(
-    "niso::svd", mutates_args=(), schema="(Tensor m) -> (Tensor, Tensor, Tensor)", tags=cudagraph_unsafe()
+    "niso::svd", mutates_args=(), schema="(Tensor m) -> (Tensor, Tensor, Tensor)", **cudagraph_unsafe()
 )
 def _svd_operator(m: Tensor) -> tuple[Tensor, ...]:
     """`robust_svd`, opaque to torch.compile and torch.export, which cannot trace its fallbacks; no derivative."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,10 +58,10 @@ def _svd_one_by_one(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return u, s, vh
 
 
-def cudagraph_unsafe() -> list[torch.Tag] | None:
-    """Tags of an operator in which the host waits for a GPU, which nothing in a CUDA graph may do; older versions of
-    torch have no such tag."""
-    return [torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else None
+def cudagraph_unsafe() -> dict[str, Any]:
+    """Arguments of `torch.library.custom_op` for an operator in which the host waits for a GPU, which nothing in a CUDA
+    graph may do. Versions of torch without the tag have no CUDA graphs in pieces; torch 2.6 knows no `tags` at all."""
+    return {"tags": [torch.Tag.cudagraph_unsafe]} if hasattr(torch.Tag, "cudagraph_unsafe") else {}
 
 
 @contextmanager
