@@ -20,7 +20,7 @@ class Autoencoding(nn.Module):
 
     def decoded(self, z: Float[Tensor, "batch points channels"]) -> Shaped[Tensor, "batch ..."]:
         """Observations from latent functions, in the decoder's precision: one in half cannot take float32."""
-        parameter = next(self.decoder.parameters(), z)
+        parameter = [*self.decoder.parameters(), z][0]  # torch 2.6 cannot export a `next` with a tensor
         return self.decoder(z.to(parameter.dtype) if parameter.is_floating_point() else z)
 
     def decode(self, a: Float[Tensor, "batch length channels"]) -> Shaped[Tensor, "batch ..."]:

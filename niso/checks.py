@@ -102,15 +102,22 @@ def _refuse_shape(
     raise ValueError(f"{name} must be ({shape}){clause}, not {tuple(value.shape)}{empty}")
 
 
+def choices_of(choices: Any) -> tuple[object, ...]:
+    """What a `Literal` admits, with None where the type says so, or the names in a registry."""
+    known: list[object] = []
+    for choice in get_args(choices) or choices:
+        known += get_args(choice) or [None if choice is type(None) else choice]
+    return tuple(known)
+
+
 def check_choice(name: str, value: object, choices: Any) -> None:
-    """Check that a value is one of a `Literal`, or None where the type says so; or one of the names in a registry.
+    """Check that a value is one of a `Literal` or a registry, or of their `choices_of`: what is compiled or exported
+    takes these, for torch 2.6 cannot trace how they are found.
 
     Raises:
         ValueError: it is not.
     """
-    known: list[object] = []
-    for choice in get_args(choices) or choices:
-        known += get_args(choice) or [None if choice is type(None) else choice]
+    known = choices if isinstance(choices, tuple) else choices_of(choices)
     if value not in known:
         words = [repr(word) if word is None else f'"{word}"' for word in known]
         raise ValueError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, not {value!r}")

@@ -196,7 +196,7 @@ def _content(name: str, module: Program, inputs: tuple[Tensor, ...], free: bool,
             if form == "pt2":
                 for node in program.graph.nodes:
                     node.meta.pop("stack_trace", None)  # it names folders of this machine
-                program.example_inputs = None  # they may be larger than the weights
+                program._example_inputs = None  # larger than the weights, maybe; the property of torch 2.6 refuses None
                 file = io.BytesIO()
                 torch.export.save(program, file)
                 return file.getvalue()

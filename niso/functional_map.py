@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.checks import check_choice, check_number, check_tensors
+from niso.checks import check_choice, check_number, check_tensors, choices_of
 from niso.linalg import full_precision, matmul, polar
 from niso.linalg.svd import check_finite
 
@@ -22,6 +22,8 @@ _NOT_FINITE = "eigenvalues hold NaN or infinite entries"
 
 Mask = Literal["soft", "exact"] | None
 """Which maps are admitted: softly masked by eigenvalue pairs, exactly Λ-commuting, or all orthogonal ones."""
+
+MASKS = choices_of(Mask)
 
 
 @full_precision
@@ -106,7 +108,7 @@ def isometric_map_from_covariance(
         FloatingPointError: a covariance, or an eigenvalue that is read, is NaN or infinite.
     """
     check_tensors(covariance=(covariance, "* rank rank"), eigenvalues=(eigenvalues, "rank"))
-    check_choice("mask", mask, Mask)
+    check_choice("mask", mask, MASKS)
     if mask is None:
         return polar(covariance, special, damping)
     if mask == "soft":

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
-from niso.checks import Scalar, check_choice, check_number, check_tensor, check_tensors, described
+from niso.checks import Scalar, check_choice, check_number, check_tensor, check_tensors, choices_of, described
 from niso.collective import global_batch
 from niso.functional_map import soft_mask
 from niso.linalg import full_precision, matmul
@@ -22,6 +22,8 @@ Direction = Literal["both", "forward"]
 Norm = Literal["l1", "l2"]
 """Mean absolute error, or mean square error."""
 
+DIRECTIONS, NORMS = choices_of(Direction), choices_of(Norm)
+
 FAINTEST = 1e-4
 """Least size of an eigenfunction's coefficients, relative to the mean, at which a whitened loss counts it in full; and
 least spread of latents or invariants, relative to their size, that a loss divides by. What is smaller may be rounding.
@@ -29,7 +31,7 @@ least spread of latents or invariants, relative to their size, that a loss divid
 
 
 def _mean_error(error: Tensor, norm: Norm) -> Tensor:
-    check_choice("norm", norm, Norm)
+    check_choice("norm", norm, NORMS)
     if not error.numel():
         raise ValueError(f"there is nothing to take a mean over: {tuple(error.shape)} is empty")
     if norm == "l1" or error.is_complex():  # a complex number has a complex square
@@ -105,7 +107,7 @@ def equivariance(
         ValueError: shapes that do not fit, or unknown directions or norm.
     """
     check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"), tau=(tau, "* rank rank"))
-    check_choice("directions", directions, Direction)
+    check_choice("directions", directions, DIRECTIONS)
     return transport(a, b, tau @ a, tau.mT @ b if directions == "both" else None, norm, relative, whitened)
 
 

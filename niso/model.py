@@ -257,12 +257,13 @@ class NeuralIsometry(Autoencoding):
 
 
 def _check_views(*views: Tensor) -> None:
-    for name, view in zip(("x", "tx", "ttx"), views, strict=False):
+    names = ("x", "tx", "ttx")[: len(views)]  # torch 2.6 cannot export a zip that leaves a name out
+    for name, view in zip(names, views, strict=True):
         check_tensor(name, view)
         if not view.ndim:
             raise ValueError(f"{name} must be a batch of observations, not one number")
     x = views[0]
-    for name, view in zip(("tx", "ttx"), views[1:], strict=False):
+    for name, view in zip(names[1:], views[1:], strict=True):
         if view.dtype != x.dtype:
             whole = [n for n, part in (("x", x), (name, view)) if not part.dtype.is_floating_point]
             remedy = f": take {whole[0]}.float()" if whole else ""

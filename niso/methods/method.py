@@ -334,6 +334,6 @@ class Method(Part, ABC):
 
     def _cast(self, x: Tensor) -> Tensor:
         """In float64 where the model is, or in half precision; integers stay."""
-        parameter = next(self.model.parameters(), x)
+        parameter = [*self.model.parameters(), x][0]  # torch 2.6 cannot export a `next` with a tensor
         both = x.is_floating_point() and parameter.is_floating_point()  # weights may be complex
         return x.to(parameter.dtype) if both else x
