@@ -233,7 +233,8 @@ def test_warp_compiles_without_a_graph_break(monkeypatch: pytest.MonkeyPatch) ->
     expected = warp(images, matrices, -1.0)
     for name in ("act", "inverse"):  # without the checks of the tests
         monkeypatch.setattr(Homographies, name, inspect.unwrap(getattr(Homographies, name)))
-    monkeypatch.setattr(homographies, "on_device_of", inspect.unwrap(homographies.on_device_of))
+    for name in ("on_device_of", "interpolated"):
+        monkeypatch.setattr(homographies, name, inspect.unwrap(getattr(homographies, name)))
     compiled = torch.compile(Homographies().act, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(images, matrices), expected)
 
