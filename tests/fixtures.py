@@ -12,7 +12,6 @@ import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from copy import copy
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -105,19 +104,12 @@ def crops_once():
 
 @pytest.fixture(autouse=True, scope="session")
 def options_once():
-    """Names, types and docstrings of options are read once: hundreds of calls would parse the same files each time."""
-    from tyro import _docstrings, _resolver
+    """Docstrings of options are read once: hundreds of calls would parse the same files each time."""
+    from tyro import _docstrings
 
-    from niso.cli import run
-
-    options_of, make_options = cache(lambda kind, _: make_options(kind)), run.make_options
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "make_options", lambda kind: options_of(kind, kind.config_class))
-        if docstring_of := getattr(_docstrings, "get_field_docstring", None):  # other versions of tyro take longer
-            patch.setattr(_docstrings, "get_field_docstring", cache(docstring_of))
-        if resolved_fields := getattr(_resolver, "resolved_fields", None):
-            fields_of = cache(resolved_fields)
-            patch.setattr(_resolver, "resolved_fields", lambda kind: [*map(copy, fields_of(kind))])
+        if read := getattr(_docstrings, "get_field_docstring", None):  # other versions of tyro take longer
+            patch.setattr(_docstrings, "get_field_docstring", cache(read))
         yield
 
 
