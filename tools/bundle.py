@@ -17,6 +17,7 @@ import torch
 
 import niso
 from niso.errors import InputError
+from niso.experiments.saved import halved
 from niso.files.json import write_json
 from niso.files.writing import write_atomically
 from niso.fitted import Fitted
@@ -68,9 +69,7 @@ def rounded_run(run: Path, folder: Path) -> Path:
     for path in (folder / "checkpoints").glob("*.safetensors"):
         tensors, facts = checkpoint.load(path)
         changed = {
-            key: value.half().to(value.dtype)
-            for key, value in tensors.items()
-            if key.startswith("model.") and value.is_floating_point() and "spectrum" not in key.split(".")
+            key: halved(key, value).to(value.dtype) for key, value in tensors.items() if key.startswith("model.")
         }
         checkpoint.save(path, {**tensors, **changed}, facts)
     before = Run.open(run).metrics

@@ -130,10 +130,7 @@ def write_saved(folder: Path, saved: Saved, half: bool = False) -> None:
         "facts": saved.facts,
         "metrics": saved.metrics,
     }
-    tensors = {
-        name: _halved(tensor) if half and "spectrum" not in name.split(".") else tensor
-        for name, tensor in saved.tensors.items()
-    }
+    tensors = {name: halved(name, tensor) if half else tensor for name, tensor in saved.tensors.items()}
     stored = {name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}
     content = serialize(stored, metadata={"format": "pt"})
     with refusing(f"write to {folder}"), whole_folder(folder, "folder") as place:
@@ -141,9 +138,15 @@ def write_saved(folder: Path, saved: Saved, half: bool = False) -> None:
         write_atomically(place / MODEL, content)
 
 
-def _halved(tensor: Tensor) -> Tensor:
-    """In half precision, where that can hold the values: the largest must lie in its range."""
-    if not tensor.is_floating_point() or not tensor.numel():
+def halved(name: str, tensor: Tensor) -> Tensor:
+    """A weight of a network in half precision, where that can hold the values: the largest must lie in its range.
+
+    The spectrum stays as it is.
+
+    Args:
+        name: of the weight, by which one of the spectrum is known.
+    """
+    if "spectrum" in name.split(".") or not tensor.is_floating_point() or not tensor.numel():
         return tensor
     largest, half = tensor.abs().max(), torch.finfo(torch.half)
     return tensor.half() if largest == 0 or half.smallest_normal <= largest <= half.max else tensor

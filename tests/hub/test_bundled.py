@@ -16,7 +16,7 @@ from niso.data.shapes.preparation import prepare_shape
 from niso.data.shapes.sources import Source
 from niso.data.video.clips import clips
 from niso.errors import InputError
-from niso.experiments import EXPERIMENTS
+from niso.experiments import EXPERIMENTS, saved
 from niso.experiments.pose import evaluation
 from niso.experiments.pose.inference import load_reader
 from niso.experiments.settings import Settings
@@ -28,9 +28,11 @@ from niso.geometry.mesh.files import write_off
 from niso.geometry.mobius import MobiusTransformations
 from niso.hub import bundled
 from niso.methods.evaluation.pairs import evaluate_pairs
+from niso.training import checkpoint
 from tools import bundle
 
 NAMES = bundled.names()
+ONE = torch.ones(2)
 
 
 def relative_map_error(fitted, x, action):
@@ -160,6 +162,21 @@ def test_a_finished_run_becomes_a_model(finished, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"large would take .* train a smaller one"):
         bundle.bundle(finished, "large", "Does much.", tmp_path / "models")
     assert bundled.names() == ["tiny"]
+
+
+def test_runs_are_rounded_as_their_models_are_stored(finished, tmp_path, monkeypatch):
+    """What half precision does not hold stays as it is, and so does the spectrum."""
+    kept = {"model.spectrum.own": torch.full((2,), 1 / 3), "model.large": torch.full((2,), 1e6), "optimizer.x": ONE / 3}
+    for path in (finished / "checkpoints").glob("*.safetensors"):
+        tensors, facts = checkpoint.load(path)
+        checkpoint.save(path, {**tensors, **kept, "model.small": ONE / 3}, facts)
+    monkeypatch.setattr(bundle.runner, "evaluate", lambda folder: {})
+    (path, *_) = (bundle.rounded_run(finished, tmp_path / "rounded") / "checkpoints").glob("*.safetensors")
+    rounded = checkpoint.load(path)[0]
+    assert all(torch.equal(rounded[name], tensor) for name, tensor in kept.items())
+    assert (
+        torch.equal(rounded["model.small"], (ONE / 3).half().float()) and saved.halved("small", ONE).dtype == torch.half
+    )
 
 
 def test_a_name_that_is_not_there(tmp_path, monkeypatch):
