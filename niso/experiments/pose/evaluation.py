@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from math import gcd
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -232,7 +231,6 @@ def evaluate(
     predictor: Predictor,
     frames: Frames,
     held_out: Evaluable,
-    precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
     trivial: baselines.Motions = MappingProxyType({}),
     see: See | None = None,
     head_skip: int = 0,
@@ -241,7 +239,6 @@ def evaluate(
 
     Args:
         held_out: the sequences to predict.
-        precision: a context that puts networks in the precision of the run.
         trivial: the constant motion of the training sequences, to compare with.
         see: what the predictor gets in place of the frames, by the numbers of sequences and of frames in these.
         head_skip: the most frames left out between the two of a pair that counts in averages.
@@ -254,7 +251,7 @@ def evaluate(
         poses = frames.posed(number)
         true = {skip: trajectory.subsample(poses, skip) for skip in SKIPS if number in held_out.members[skip]}
         reach = {skip: min(max((head_skip + 1) // (skip + 1), 1), len(truth) - 1) for skip, truth in true.items()}
-        with precision():
+        with predictor.precision():
             encoded = features(predictor, frames, number, see)
             motions = between(lambda first, second: predictor(first, second).cpu(), encoded, reach)
         maps = between(predictor.maps, encoded, dict.fromkeys(true, 2))

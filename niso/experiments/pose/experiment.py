@@ -220,9 +220,7 @@ class Pose(Experiment):
         self.predictor.eval()
         trivial = baselines.fitted(self.frames, self.split.footage)
         tested, validated = (
-            evaluation.evaluate(
-                self.predictor, self.frames, sequences, self.precision, trivial, head_skip=self.config.head_skip
-            )
+            evaluation.evaluate(self.predictor, self.frames, sequences, trivial, head_skip=self.config.head_skip)
             for sequences in (self.split.evaluated, self.split.validated)
         )
         result = PoseResult(
@@ -255,7 +253,7 @@ class Pose(Experiment):
         covered = passing.covering(self.frames, EVALUATION_SEED, partial_views.SHARES[1:], self.mark)
         parts = ((tested, self.split.evaluated, ""), (validated, self.split.validated, "_val"))
         for whole, sequences, suffix in parts:
-            errors = passing.by_covered_share(self.predictor, whole.metrics, covered, sequences, self.precision)
+            errors = passing.by_covered_share(self.predictor, whole.metrics, covered, sequences)
             result.metrics |= passing.covered_metrics(errors, suffix)
             if errors and not suffix:
                 result.curves["ate_by_covered_share"] = errors["ate_normalised"]

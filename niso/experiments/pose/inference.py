@@ -8,7 +8,6 @@ write_tum(Path("trajectory.txt"), predicted)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -45,14 +44,12 @@ class PoseReader:
     Attributes:
         size: height and width in pixels of the frames that it takes.
         head_skip: the most frames left out between the two of a pair that it was trained on.
-        precision: a context that puts networks in the precision of the run.
     """
 
     predictor: Predictor
     size: int
     head_skip: int
     device: torch.device
-    precision: Callable[[], AbstractContextManager[Any]]
 
 
 class PredictedTrajectory(NamedTuple):
@@ -87,16 +84,16 @@ def load_reader(folder: Path, tune: bool = False) -> PoseReader:
     """
     weights, (settings, _, _, tensors) = read_trained(folder, partial(_check_kind, folder))
     fabric = make_fabric(settings.hardware.alone(), tune=tune)
-    precision = network_precision(fabric)
     config: PoseConfig = settings.config
     with torch.random.fork_rng(devices=[]), new_defaults():
         predictor = Pose.kind(settings.method).build(config)
-        predictor.precision, frames = precision, torch.rand(1, 3, config.size, config.size)
+        predictor.precision = network_precision(fabric)
+        frames = torch.rand(1, 3, config.size, config.size)
         predictor.complete([(frames, frames)])  # tensors that are fitted to data have the right shapes and no meaning
     fabric.setup_module(predictor)  # its weights on the device and, for 64-true, in float64
     named = {f"model.{name}": tensor for name, tensor in tensors.items()}
     checkpoint.restore_weights(weights, named, PoseObjective(predictor, config.head_group))
-    return PoseReader(predictor.eval(), config.size, config.head_skip, fabric.device, precision)
+    return PoseReader(predictor.eval(), config.size, config.head_skip, fabric.device)
 
 
 def _check_kind(folder: Path, settings: Settings, facts: Mapping[str, Any]) -> None:
@@ -130,7 +127,7 @@ def predict(
     try:
         for batch in _batches(frames):
             images = signed(torch.stack([frame.image for frame in batch]).to(reader.device))
-            with reader.precision():
+            with reader.predictor.precision():
                 encoded = reader.predictor.features(images)
                 known = 0 if previous is None else len(previous)
                 if previous is not None:

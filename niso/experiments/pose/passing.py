@@ -6,10 +6,8 @@ reconstructions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -110,7 +108,6 @@ def by_covered_share(
     whole: Mapping[str, float],
     covered: Sequence[Passing],
     held_out: Evaluable,
-    precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> dict[str, Curve]:
     """Errors against the covered share, by the keys of `MEASURED`; nothing where no sequence can be evaluated.
 
@@ -118,7 +115,6 @@ def by_covered_share(
         whole: metrics of the same sequences with nothing in front, the first share of `partial_views.SHARES`.
         covered: `covering` for the other shares.
         held_out: the sequences to predict.
-        precision: see `evaluation.evaluate`.
     """
     members = held_out.members.get(SKIP)
     if not members:
@@ -126,7 +122,7 @@ def by_covered_share(
     only = Evaluable({skip: members if skip == SKIP else [] for skip in held_out.members}, {})
     errors = [
         whole,
-        *(evaluation.evaluate(predictor, objects.frames, only, precision, see=objects).metrics for objects in covered),
+        *(evaluation.evaluate(predictor, objects.frames, only, see=objects).metrics for objects in covered),
     ]
     return {
         key: partial_views.curve([values[f"{key}_skip{SKIP}"] for values in errors], len(members), label)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import shutil
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -110,7 +109,7 @@ class Oracle(ConstantMotion):
 
 
 def oracle(poses: torch.Tensor) -> PoseReader:
-    return PoseReader(Oracle(poses), 2, 9, CPU, nullcontext)
+    return PoseReader(Oracle(poses), 2, 9, CPU)
 
 
 def numbered(count: int) -> list[TimedFrame]:

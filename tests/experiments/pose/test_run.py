@@ -76,7 +76,7 @@ def test_runs_of_every_precision_end_and_are_read_in_it(settings, prepared_frame
     assert {value.dtype for value in reader.predictor.state_dict().values()} == {dtype}
     frames = open_sequences(settings().config, prepared_frames, reader.device)
     number = frames.names.index("test1")
-    with torch.no_grad(), reader.precision():
+    with torch.no_grad(), reader.predictor.precision():
         encoded = pose_evaluation.features(reader.predictor, frames, number)
         motions = reader.predictor(encoded[:-1], encoded[1:])
     torch.testing.assert_close(motions.float(), read(run)["test1"].motions[0], atol=1e-5, rtol=1e-5)
