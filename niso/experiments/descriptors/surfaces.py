@@ -21,7 +21,7 @@ from niso.geometry.mesh.classical import fixed_spectrum
 from niso.geometry.mesh.deformation import deform
 from niso.geometry.mesh.descriptors import descriptors, distances
 from niso.geometry.mesh.files import read_mesh
-from niso.geometry.mesh.remeshing import decimated, subdivided
+from niso.geometry.mesh.remeshing import simplified, subdivided
 from niso.geometry.mesh.surface import Mesh, check_surface, torus, unit_area, vertex_areas
 from niso.random import step_seed
 from niso.spectrum import Spectrum
@@ -145,10 +145,8 @@ def example(name: str, mesh: Mesh, number: int, strength: float, remeshed: bool,
     partner = deform(mesh, np.random.default_rng(step_seed(0, number, f"partner of {name}")), strength)
     meshes, carry = [mesh, partner], None
     if remeshed:
-        finer = subdivided(partner)
-        coarse = decimated(finer.mesh, len(partner.faces) / len(finer.mesh.faces))
-        carry = coarse.carry @ finer.carry
-        meshes.append(Mesh(coarse.mesh.vertices / np.sqrt(vertex_areas(coarse.mesh).sum()), coarse.mesh.faces))
+        coarse, carry = simplified(subdivided(partner), len(partner.faces))
+        meshes.append(Mesh(coarse.vertices / np.sqrt(vertex_areas(coarse).sum()), coarse.faces))
     return Example(name, tuple(meshes), carry, tuple(descriptors(part, name=name, **settings) for part in meshes))
 
 

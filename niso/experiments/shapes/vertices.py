@@ -120,11 +120,10 @@ class VertexReading:
 
         whole = Placed(unit(surface.directions.astype(np.float64)), mesh.faces, signature(mesh))
         finer = remeshing.subdivided(mesh)
-        coarse = remeshing.decimated(finer.mesh, len(mesh.faces) / len(finer.mesh.faces))
         others = {
             "decimated": remeshing.decimated(mesh),
             "subdivided": finer,
-            "simplified": remeshing.Remeshed(coarse.mesh, coarse.carry @ finer.carry),
+            "simplified": remeshing.simplified(finer, len(mesh.faces)),
             "resampled": remeshing.resampled(mesh, whole.directions, self.generator),
         }
         placed = {name: self._carried(whole, other) for name, other in others.items()}

@@ -59,6 +59,19 @@ def subdivided(mesh: Mesh) -> Remeshed:
     return _remeshed(mesh, Mesh(vertices, faces.astype(np.int64)))
 
 
+def simplified(finer: Remeshed, faces: int) -> Remeshed:
+    """A finer mesh decimated to so many faces, or nearly.
+
+    Args:
+        finer: a mesh with more faces, say the `subdivided` one.
+
+    Raises:
+        ValueError, InputError: see `decimated`.
+    """
+    coarse = decimated(finer.mesh, faces / len(finer.mesh.faces))
+    return Remeshed(coarse.mesh, coarse.carry @ finer.carry)
+
+
 def resampled(mesh: Mesh, directions: Float[np.ndarray, "vertices 3"], generator: np.random.Generator) -> Remeshed:
     """Evenly spread random points of the surface, joined by the Delaunay triangulation of their places on the sphere.
 

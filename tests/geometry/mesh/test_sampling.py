@@ -80,6 +80,7 @@ def test_coefficients_of_a_function_agree_on_meshes_and_on_the_grid(field):
     [
         lambda: remeshing.decimated(BALL),
         lambda: remeshing.subdivided(BALL),
+        lambda: remeshing.simplified(remeshing.subdivided(BALL), len(BALL.faces)),
         lambda: remeshing.resampled(BALL, BALL.vertices, np.random.default_rng(0)),
     ],
 )
