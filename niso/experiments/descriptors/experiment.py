@@ -9,7 +9,7 @@ descriptors to latent functions; their coefficients on the two surfaces are rela
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -29,10 +29,10 @@ from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.own import Own
 from niso.files.digests import digest
 from niso.methods.method import Networks
+from niso.methods.spectra.field import field_spectrum
 from niso.networks.mlp import MLP
 from niso.random import step_seed
 from niso.results import Result
-from niso.spectrum import FieldSpectrum
 
 Key = TypeVar("Key")
 
@@ -129,14 +129,8 @@ class Descriptors(Experiment):
         """The model, whose field is made at the points of these surfaces."""
         config = self.config
         points = torch.cat([surface.points for surface in surfaces])
-        spectrum = FieldSpectrum(
-            points,
-            self.rank,
-            torch.cat([surface.weights for surface in surfaces]) / len(surfaces),
-            eigenvalues=config.eigenvalues,
-            eigenfunctions=config.eigenfunctions,
-            **asdict(config.field),
-        )
+        weights = torch.cat([surface.weights for surface in surfaces]) / len(surfaces)
+        spectrum = field_spectrum(config, points, self.rank, weights)
         sizes = points.shape[1], config.latent_channels
         encoder, decoder = MLP(*sizes, config.mlp), MLP(*sizes[::-1], config.mlp)
         return PointModel(spectrum, encoder, decoder, config.special, config.damping)

@@ -6,11 +6,31 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from niso.geometry.domains.domain import Domain
 from niso.methods.config import IsometryConfig
 from niso.methods.spectra.parametrisation import Parametrisation
 from niso.spectrum import FieldSpectrum
+
+
+def field_spectrum(
+    config: IsometryConfig, points: Float[Tensor, "points dimensions"], rank: int, weights: Float[Tensor, " points"]
+) -> FieldSpectrum:
+    """A field of these settings at points.
+
+    Args:
+        weights: how much of the domain each point stands for.
+    """
+    return FieldSpectrum(
+        points,
+        rank,
+        weights,
+        **asdict(config.field),
+        eigenvalues=config.eigenvalues,
+        eigenfunctions=config.eigenfunctions,
+    )
 
 
 class Field(Parametrisation):
@@ -29,11 +49,4 @@ class Field(Parametrisation):
     @classmethod
     def make(cls, config: IsometryConfig, domain: Domain, grid: tuple[int, ...], rank: int) -> FieldSpectrum:
         places, weights = (part.to(torch.get_default_dtype()) for part in domain(*grid))
-        return FieldSpectrum(
-            places,
-            rank,
-            weights,
-            **asdict(config.field),
-            eigenvalues=config.eigenvalues,
-            eigenfunctions=config.eigenfunctions,
-        )
+        return field_spectrum(config, places, rank, weights)
