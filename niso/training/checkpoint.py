@@ -72,11 +72,11 @@ def training_state(module: nn.Module, optimizer: optim.Optimizer) -> dict[str, T
     return tensors
 
 
-def check_state(phase: str, module: nn.Module) -> None:
-    """InputError where a module of a phase keeps state that checkpoints cannot hold."""
+def check_state(what: str, module: nn.Module) -> None:
+    """InputError where a module keeps state that checkpoints cannot hold; the message begins with what it is."""
     if others := [name for name, value in module.state_dict().items() if not isinstance(value, Tensor)]:
         raise InputError(
-            f"{phase}: {others[0]} is state that is no tensor, which checkpoints do not hold: make it a buffer"
+            f"{what}: {others[0]} is state that is no tensor, which checkpoints do not hold: make it a buffer"
         )
 
 

@@ -24,6 +24,7 @@ from niso.networks import ConvConfig, MLPConfig, ViTConfig, ViTDecoder, ViTEncod
 from niso.networks.pointwise import PointwiseNetwork
 from niso.networks.signals import SignalConfig, SignalDecoder, SignalEncoder
 from niso.networks.volumes import VolumeConfig, VolumeDecoder, VolumeEncoder
+from niso.training.checkpoint import check_state
 from niso.training.mode import in_mode
 
 
@@ -114,9 +115,7 @@ def _own(own: Own, shape: tuple[int, ...]) -> Networks:
     """The user's networks, with what their latents are found by a try."""
     encoder, decoder = own
     for net in own:
-        if others := [name for name, value in net.state_dict().items() if not isinstance(value, Tensor)]:
-            lost = f"the networks keep state that is no tensor ({others[0]}), which checkpoints do not hold"
-            raise InputError(f"{lost}: make it a buffer")
+        check_state("the networks", net)
     dtypes = (p.dtype for net in own for p in net.parameters() if p.dtype.to_real() != torch.float32)
     other = next(dtypes, None)
     for count in (2, 3, 1):  # networks of one batch size fail here, and those that squeeze a batch of one

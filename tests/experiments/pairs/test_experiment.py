@@ -560,7 +560,7 @@ def test_networks_of_the_user_are_imported_from_the_working_directory(run, refus
         ("nets_of_mine:Wrong", "the decoder gives torch.float32 of (2, 16, 3) for observations (2, 16, 2)"),
         ("nets_of_mine:Tuple", "the decoder gives tuple for observations (2, 16, 2)"),
         ("nets_of_mine:Sign", "the decoder gives torch.bool of (2, 16, 2) for observations (2, 16, 2)"),
-        ("nets_of_mine:Keeping", "the networks keep state that is no tensor (_extra_state)"),
+        ("nets_of_mine:Keeping", "the networks: _extra_state is state that is no tensor"),
         ("nets_of_mine:Pair", "the networks do not take observations (3, 16, 2): RuntimeError"),
         ("nets_of_mine:Partial", "call super().__init__() first in its __init__"),
         ("nets_of_mine:Missing", "has no attribute 'Missing'"),
