@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from niso.errors import first_line
 from niso.messages import say
+from niso.training.mode import buffers_kept
 
 WRONG = 0.5
 """Relative error of a parameter's gradient from which compiled code may be wrong; that of bfloat16 reaches 0.5."""
@@ -127,14 +128,11 @@ def keep_graphs_whole() -> None:
 @contextmanager
 def no_trace(objective: nn.Module) -> Iterator[None]:
     """Steps inside change no buffer and leave no gradients."""
-    buffers = [(buffer, buffer.clone()) for buffer in objective.buffers()]
-    try:
-        yield
-    finally:
-        objective.zero_grad()
-        with torch.no_grad():
-            for buffer, value in buffers:
-                buffer.copy_(value)
+    with buffers_kept(objective):
+        try:
+            yield
+        finally:
+            objective.zero_grad()
 
 
 def wrong_gradient(objective: nn.Module, step: Callable[[bool], object], graphs: bool = False) -> str:

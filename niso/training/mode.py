@@ -1,10 +1,11 @@
-"""The mode of a module, training or evaluation, for a while."""
+"""Modules for a while: in training or evaluation mode, and with buffers that come back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import nn
 
 
@@ -18,3 +19,16 @@ def in_mode(module: nn.Module, training: bool) -> Iterator[None]:
     finally:
         for part, was in before.items():
             part.training = was
+
+
+@contextmanager
+def buffers_kept(*modules: nn.Module) -> Iterator[None]:
+    """Afterwards the buffers of modules, such as running means and vectors of spectral norms, have the values of
+    before."""
+    buffers = [(buffer, buffer.clone()) for module in modules for buffer in module.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)

@@ -25,7 +25,7 @@ from niso.networks.pointwise import PointwiseNetwork
 from niso.networks.signals import SignalConfig, SignalDecoder, SignalEncoder
 from niso.networks.volumes import VolumeConfig, VolumeDecoder, VolumeEncoder
 from niso.training.checkpoint import check_state
-from niso.training.mode import in_mode
+from niso.training.mode import buffers_kept, in_mode
 
 
 def make_networks(chosen: Chosen, kind: Kind, shape: tuple[int, ...], own: Own | None = None) -> Networks:
@@ -170,18 +170,14 @@ def _tried(own: Own, x: Tensor, training: bool) -> tuple[list[Made], Made]:
     Raises:
         InputError: the networks fail.
     """
-    buffers = [(buffer, buffer.clone()) for network in own for buffer in network.buffers()]
     made = list[Made]()
     mode = "training" if training else "evaluation"
     fails = foreign(f"the networks do not take observations in {mode} mode")
-    try:
-        with fails, in_mode(own.encoder, training), in_mode(own.decoder, training):
-            for batch, seed in ((x[[0, 1, 2]], 0), (x[[0, 3, 4]], 0), (x[[0, 1, 2]], 1)):
+    with fails, in_mode(own.encoder, training), in_mode(own.decoder, training):
+        for batch, seed in ((x[[0, 1, 2]], 0), (x[[0, 3, 4]], 0), (x[[0, 1, 2]], 1)):
+            with buffers_kept(*own):
                 last = _through(own, batch, seed, training)
-                made.append(Made(*(part[0].detach() for part in last)))
-                _restore(buffers)  # running means, vectors of spectral norms
-    finally:
-        _restore(buffers)
+            made.append(Made(*(part[0].detach() for part in last)))
     return made, last
 
 
@@ -197,12 +193,6 @@ def _check_gradients(own: Own, made: Made) -> None:
     for network, role, values in zip(own, ("encoder", "decoder"), made, strict=True):
         if not values.requires_grad and any(p.requires_grad for p in network.parameters()):
             raise InputError(f"the {role} {CUT}, or freeze it by requires_grad_(False)")
-
-
-def _restore(buffers: list[tuple[Tensor, Tensor]]) -> None:
-    """Give buffers the values that they had."""
-    for buffer, before in buffers:
-        buffer.copy_(before)
 
 
 def _latents(own: Own, shape: tuple[int, ...]) -> Tensor:
