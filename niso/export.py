@@ -48,8 +48,7 @@ class Program(nn.Module):
         self.method = frozen(method or fitted.method)
         self.model = self.method.model  # whose parameters are then the program's
         shape = (-1, *[1] * (len(fitted.shape) - 1)) if fitted.units.channels_first else (-1,)
-        dtype = precision_of(fitted)
-        offset, scale = (torch.tensor(part, dtype=dtype).reshape(shape) for part in fitted.units.scaling)
+        offset, scale = (torch.tensor(part, dtype=fitted.dtype).reshape(shape) for part in fitted.units.scaling)
         self.register_buffer("offset", offset)
         self.register_buffer("scale", scale)
         self.clip = fitted.units.clip
@@ -130,7 +129,7 @@ def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:
     """
     if form == "onnx":
         _check_onnx()
-    dtype = precision_of(fitted)
+    dtype = fitted.dtype
     if dtype != torch.float64 and fitted.units.rounded_away() > LOST:
         raise InputError(
             "values lie so far from 0, beside how much they vary, that the programs' single precision does not hold "
@@ -166,12 +165,6 @@ def _axes(tensors: Iterable[Tensor], free: bool) -> str:
     """Axes of a program's inputs, or of its output; free: the last has any size."""
     sizes = (("batch", *map(str, tensor.shape[1:-1]), "channels" if free else tensor.shape[-1]) for tensor in tensors)
     return ", ".join(f"({', '.join(map(str, own))})" for own in sizes)
-
-
-def precision_of(fitted: Fitted) -> torch.dtype:
-    """What programs compute in: float32, or float64 where the model does."""
-    own = next((p.dtype.to_real() for p in fitted.method.model.parameters()), torch.float32)
-    return torch.promote_types(own, torch.float32)
 
 
 def frozen(method: Method) -> Method:

@@ -147,6 +147,12 @@ class Fitted:
         spectrum = self.method.spectrum()
         return None if spectrum is None else Spectrum(*(part.detach().cpu() for part in spectrum))
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """What observations are computed in: float32, or float64 where the model is."""
+        own = next((p.dtype.to_real() for p in self.method.model.parameters()), torch.float32)
+        return torch.promote_types(own, torch.float32)
+
     def encode(self, x: A) -> A:
         """Coefficients (n, k, d) of observations (n, …) in the learned eigenbasis.
 
@@ -168,10 +174,7 @@ class Fitted:
             TypeError: values that are no real numbers.
             ValueError: coefficients of another shape than `encode` gives, or NaN or infinite.
         """
-        coefficients = self._tensor(a)
-        coefficients = coefficients.to(
-            torch.promote_types(next(self.method.model.parameters()).dtype.to_real(), torch.float32)
-        )
+        coefficients = self._tensor(a).to(self.dtype)
         rank, channels = self._latent_shape
         fits = coefficients.ndim == 3 and coefficients.shape[1] == rank
         if not (fits and (self.any_channels or coefficients.shape[2] == channels)):

@@ -190,7 +190,7 @@ def test_programs_of_double_precision_hold_values_far_from_zero(model_folder):
     np.testing.assert_allclose(Encode(fitted).double()(torch.from_numpy(x)).numpy(), a, atol=1e-5)
     np.testing.assert_allclose(Decode(fitted).double()(torch.from_numpy(a)).numpy(), fitted.decode(a), atol=1e-6)
     fitted.method.model.half()
-    assert exporting.precision_of(fitted) == torch.float32
+    assert fitted.dtype == torch.float32
 
 
 def test_what_onnxruntime_cannot_run_is_refused(monkeypatch):
