@@ -158,6 +158,16 @@ def check_shares(name: str, value: Tensor, advice: str) -> None:
         raise ValueError(f"{name} must lie in [0, 1], not from {low:.3g} to {high:.3g}: {advice}")
 
 
+def check_mass(mass: Float[Tensor, " points"]) -> None:
+    """Check that a mass, the diagonal of M, is positive and finite.
+
+    Raises:
+        ValueError: it is not, at some point.
+    """
+    if not bool(((mass > 0) & mass.isfinite()).all()):
+        raise ValueError("a mass must be positive and finite at every point")
+
+
 def check_count(name: str, value: SupportsIndex) -> int:
     """A whole number of at least 1.
 

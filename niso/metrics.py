@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from niso.checks import check_instance, check_number, check_tensors
+from niso.checks import check_instance, check_mass, check_number, check_tensors
 from niso.linalg import full_precision, orthonormal
 from niso.spectrum import Spectrum
 
@@ -157,15 +157,15 @@ def eigenspace_energy(
 
     Raises:
         TypeError: not tensors of the right kind of numbers.
-        ValueError: shapes that do not fit, a mass that is not positive, no true function at all, or linearly dependent
-            ones in one subspace.
+        ValueError: shapes that do not fit, a mass that is not positive and finite, no true function at all, or linearly
+            dependent ones in one subspace.
     """
     check_tensors(
         mass=(mass, "points"),
         eigenfunctions=(eigenfunctions, "points rank"),
         true_functions=(true_functions, "points true"),
     )
-    _check_mass(mass)
+    check_mass(mass)
     check_tensors("integers", {"true": true_functions.shape[1]}, true_spaces=(true_spaces, "true"))
     if not len(true_spaces):
         raise ValueError("there are no true functions: give at least one")
@@ -326,7 +326,8 @@ def principal_angles(
 
     Raises:
         TypeError: not tensors of floating-point numbers.
-        ValueError: shapes that do not fit, a mass that is not positive, or functions that are linearly dependent.
+        ValueError: shapes that do not fit, a mass that is not positive and finite, or functions that are linearly
+            dependent.
 
     Source: Björck and Golub 1973.
     """
@@ -335,7 +336,7 @@ def principal_angles(
         eigenfunctions=(eigenfunctions, "points some"),
         true_functions=(true_functions, "points others"),
     )
-    _check_mass(mass)
+    check_mass(mass)
     root = mass.double().sqrt()[:, None]
     first, second = (orthonormal(root * part.double()) for part in (eigenfunctions, true_functions))
     if first.shape[1] > second.shape[1]:
@@ -343,8 +344,3 @@ def principal_angles(
     cosines = torch.linalg.svdvals(second.mT @ first).clamp(max=1)
     sines = torch.linalg.svdvals(first - second @ (second.mT @ first)).clamp(max=1).flip(0)
     return torch.where(cosines.square() < 0.5, cosines.acos(), sines.asin())
-
-
-def _check_mass(mass: Float[Tensor, " points"]) -> None:
-    if not bool(((mass > 0) & mass.isfinite()).all()):
-        raise ValueError("a mass must be positive at every point")

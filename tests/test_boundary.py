@@ -299,7 +299,9 @@ WRONG = {
     ),
     "metrics.eigenspace_energy(mass, phi, phi, torch.arange(5))": "true_spaces must be (true,) with true 8, not (5,)",
     "metrics.eigenspace_energy(mass, phi, phi, torch.rand(8))": "true_spaces must hold integers, not torch.float32",
-    "metrics.eigenspace_energy(0 * mass, phi, phi, torch.arange(8))": "a mass must be positive at every point",
+    "metrics.eigenspace_energy(0 * mass, phi, phi, torch.arange(8))": (
+        "a mass must be positive and finite at every point"
+    ),
     "metrics.eigenspace_energy(mass, phi, phi[:, [0, 0]], torch.zeros(2).long())": (
         "functions must be finite and linearly independent"
     ),
@@ -319,7 +321,7 @@ WRONG = {
         "true_functions must be (points, others) with points 10 as in mass, not (5, 8)"
     ),
     "metrics.principal_angles(mass[:3], phi[:3], phi[:3, :2])": "8 functions at 3 points are linearly dependent",
-    "metrics.principal_angles(-mass, phi, phi)": "a mass must be positive at every point",
+    "metrics.principal_angles(-mass, phi, phi)": "a mass must be positive and finite at every point",
     "testing.relative_error(a, b[..., :1])": "value (3, 8, 4) and reference (3, 8, 1) differ in shape",
     "testing.assert_isometry(array)": f"tau {ARRAY}",
     "testing.assert_isometry(a)": "tau must be (…, rank, rank), not (3, 8, 4)",

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.checks import check_tensors
+from niso.checks import check_mass, check_tensors
 from niso.spectrum.module import SpectrumModule
 from niso.spectrum.spectrum import Spectrum
 
@@ -47,8 +47,7 @@ class FixedSpectrum(SpectrumModule):
         )
         if not all(bool(part.isfinite().all()) for part in (mass, eigenfunctions, eigenvalues)):
             raise ValueError("a spectrum must be finite")
-        if not bool((mass > 0).all()):
-            raise ValueError("a mass must be positive at every point")
+        check_mass(mass)
         if bool((eigenvalues < -1e-6 * eigenvalues.abs().max()).any()):
             raise ValueError("eigenvalues must not be negative")
         gram = eigenfunctions.double().mT @ (mass.double()[:, None] * eigenfunctions.double())

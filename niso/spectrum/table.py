@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.checks import check_count, check_number, check_tensors
+from niso.checks import check_count, check_mass, check_number, check_tensors
 from niso.linalg import full_precision, orthonormal, polar
 from niso.linalg.span import DEPENDENT
 from niso.spectrum.eigenvalues import Eigenvalues, initial_root
@@ -100,8 +100,7 @@ class LearnedSpectrum(TrainedSpectrum):
             ValueError: another number of points, or a mass that is not positive and finite.
         """
         check_tensors(sizes={"points": self.points}, mass=(mass, "points"))
-        if not bool(((mass > 0) & mass.isfinite()).all()):
-            raise ValueError("a mass must be positive and finite at every point")
+        check_mass(mass)
         functions = self.forward().eigenfunctions
         self.mass_root.copy_(mass.sqrt())
         if self.eigenfunction_kind == "rotation":  # with "polar" the next call does so

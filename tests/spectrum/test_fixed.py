@@ -48,7 +48,7 @@ def test_rounding_below_zero_is_zero_and_the_tensors_of_the_caller_are_copied():
     [
         (MASS[:3], TRUTH.functions, TRUTH.eigenvalues, "eigenfunctions"),
         (MASS, TRUTH.functions, -TRUTH.eigenvalues, "eigenvalues must not be negative"),
-        (-MASS, TRUTH.functions, TRUTH.eigenvalues, "positive at every point"),
+        (-MASS, TRUTH.functions, TRUTH.eigenvalues, "positive and finite at every point"),
         (2 * MASS, TRUTH.functions, TRUTH.eigenvalues, "M-orthonormal, but ΦᵀMΦ differs from I by 1"),
         (1.01 * MASS, TRUTH.functions, TRUTH.eigenvalues, "M-orthonormal, but ΦᵀMΦ differs from I by 0.01"),
         (MASS, TRUTH.functions, TRUTH.eigenvalues * torch.nan, "must be finite"),
