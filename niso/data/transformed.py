@@ -46,9 +46,9 @@ def views_of(
     x: Float[Tensor, "local ..."],
     size: int,
     action: Transformations,
-    views: int = 2,
-    group: int = 1,
-    transformed_first: bool = False,
+    views: int,
+    group: int,
+    transformed_first: bool,
 ) -> tuple[Float[Tensor, "local ..."], ...]:
     """Observations, and what random T, T² … make of them.
 
