@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from niso.files.locks import locked
 from niso.files.writing import refusing
 
 
@@ -18,11 +19,12 @@ def cached(kind: str) -> Path:
 
 @contextmanager
 def caching(folder: Path) -> Iterator[None]:
-    """Makes a folder of the cache for what is written there inside.
+    """Makes a folder of the cache, for one process at a time.
 
     Raises:
         InputError: it cannot be made or written to.
     """
     with refusing(f"write to the cache {folder}", ", or set XDG_CACHE_HOME"):
         folder.mkdir(parents=True, exist_ok=True)
-        yield
+        with locked(folder, wait=True):
+            yield

@@ -13,7 +13,6 @@ from niso.data.shapes.preparation import Preparation, prepare_folder
 from niso.data.shapes.prepared import FORMAT, PreparedShapes, open_shapes, prepared_names
 from niso.data.shapes.sources import find_sources
 from niso.files.digests import digest
-from niso.files.locks import locked
 from niso.files.search import files_below
 
 _VERSION = 5  # raise it when a change of the code changes shapes or maps
@@ -47,7 +46,7 @@ def embedded_shapes(
     folder = cached(KIND) / digest(recipe.encode())
     meshes, prepared, count = folder / "meshes", folder / "prepared", per_class * len(PLANS)
     if not _complete(prepared, count):
-        with caching(folder), locked(folder, wait=True):
+        with caching(folder):
             if not _complete(prepared, count):
                 if len(files_below(meshes, [".off"])) < count:
                     shutil.rmtree(meshes, ignore_errors=True)

@@ -17,7 +17,6 @@ from niso.errors import InputError
 from niso.experiments.pose.frames import Frames, Source, joined
 from niso.experiments.pose.presets import PoseConfig
 from niso.files.digests import digest
-from niso.files.locks import locked
 from niso.files.writing import write_atomically
 from niso.training.progress import preparing
 
@@ -87,7 +86,7 @@ def _stored(wanted: Clips, size: int) -> Source:
     cache = cached("clips")
     path = cache / f"{digest(recipe.encode())}.safetensors"
     if not path.is_file():
-        with caching(cache), locked(cache, wait=True):
+        with caching(cache):
             if not path.is_file():
                 with preparing(cache, "frames") as show:
                     write_atomically(path, _render(wanted, size, show))

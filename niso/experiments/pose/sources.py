@@ -20,7 +20,6 @@ from niso.experiments.pose.frames import RENDERED, Frames, Source, joined
 from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.pose.rendered import rendered_clips
 from niso.files.digests import digest
-from niso.files.locks import locked
 from niso.messages import say
 from niso.training.progress import preparing
 
@@ -100,7 +99,7 @@ def _prepared(config: PoseConfig, root: Path) -> PreparedFrames:
     preparation = Preparation(size=config.size)
     recipe = repr((str(root.resolve()), preparation, sorted(selection.splits.items())))
     folder = cached("frames") / digest(recipe.encode())
-    with caching(folder), locked(folder, wait=True):
+    with caching(folder):
         with preparing(folder, "sequences") as show:
             done, total = itertools.count(1), len(selection.splits)
             show("prepare", 0, total)
