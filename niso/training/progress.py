@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -104,3 +105,18 @@ def preparing(folder: Path, unit: str) -> Iterator[Callable[[str, int, int], Non
 
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         say(f"{folder} now holds {decimal(size)}")
+
+
+def counting(show: Callable[[str, int, int], None], total: int) -> Callable[[str, str | None], None]:
+    """What counts the things that are prepared: to be called after each, with its name and why it cannot be used.
+
+    Args:
+        show: of `preparing`.
+        total: how many there are.
+    """
+    done = itertools.count(1)
+
+    def report(name: str, problem: str | None) -> None:
+        show("prepare", next(done), total)
+
+    return report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import torch
@@ -21,7 +20,7 @@ from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.pose.rendered import rendered_clips
 from niso.files.digests import digest
 from niso.messages import say
-from niso.training.progress import preparing
+from niso.training.progress import counting, preparing
 
 
 def open_sequences(config: PoseConfig, data_dir: Path | None, device: torch.device) -> Frames:
@@ -101,14 +100,10 @@ def _prepared(config: PoseConfig, root: Path) -> PreparedFrames:
     folder = cached("frames") / digest(recipe.encode())
     with caching(folder):
         with preparing(folder, "sequences") as show:
-            done, total = itertools.count(1), len(selection.splits)
+            total = len(selection.splits)
             show("prepare", 0, total)
-
-            def report(name: str, problem: str | None) -> None:
-                show("prepare", next(done), total)
-
             sequences, out = co3d.sequences(root, selection), folder / "prepared"
-            outcome = prepare(sequences, out, cores(), preparation, report, selection.draw)
+            outcome = prepare(sequences, out, cores(), preparation, counting(show, total), selection.draw)
         if refused := len(outcome.refused):
             say(f"{counted(refused, 'sequence')} of {root} cannot be used, and why is in {out / REFUSED}")
         return open_frames(out)  # before another process looks through it again

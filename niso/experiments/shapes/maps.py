@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -18,7 +17,7 @@ from niso.data.shapes.prepared import PreparedShapes, flat_channels, resolved_by
 from niso.data.workers import cores
 from niso.errors import InputError
 from niso.experiments.shapes.presets import ShapesConfig
-from niso.training.progress import preparing
+from niso.training.progress import counting, preparing
 
 RESERVE = 2
 """Shapes of each embedded class that may be refused."""
@@ -34,7 +33,6 @@ def embedded(config: ShapesConfig) -> PreparedShapes:
     """
     count = config.train_shapes + config.test_shapes + RESERVE
     total = len(PLANS) * count
-    prepared = itertools.count(1)
     with preparing(cached(KIND), "shapes") as show:
 
         def made(shapes: int) -> None:
@@ -42,11 +40,8 @@ def embedded(config: ShapesConfig) -> PreparedShapes:
             if shapes == total:
                 show("prepare", 0, total)
 
-        def report(name: str, problem: str | None) -> None:
-            show("prepare", next(prepared), total)
-
         sizes = config.preparation, count, config.vertices
-        return embedded_shapes(*sizes, workers=cores(), report=report, made=made)
+        return embedded_shapes(*sizes, workers=cores(), report=counting(show, total), made=made)
 
 
 class ShapeMaps:
