@@ -54,7 +54,7 @@ class ClipReader(Reader):
     def read(cls, path: Path, reading: Reading, size: int) -> Table:
         frames, clip, names, problems = list[np.ndarray](), list[int](), list[str](), list[str]()
         found = find_footage(path)
-        only_frames = len(found) > 1 and all(footage.kind == "frames" for footage in found)
+        only_frames = len(found) > 1 and all(footage.of_pictures for footage in found)
         if only_frames and not categories_of([footage.name for footage in found]):
             problems.append("each folder is taken for a clip: are these classes? give --transform")
         for footage in found:
@@ -134,7 +134,7 @@ def read_frames(footage: Footage, size: int, before: int, memory: float) -> tupl
             if len(images) > room + 1:  # they are refused below
                 break
     except InputError as error:
-        of_file = footage.kind != "video" and error.__cause__  # of which the message does not name the clip
+        of_file = not footage.is_file and error.__cause__  # of which the message does not name the clip
         problem = f"{footage.name}: {error}" if of_file else str(error)
         if of_file and isinstance(error.__cause__, InputError):  # it was read, and holds what is not taken
             raise InputError(problem) from error

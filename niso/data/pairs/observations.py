@@ -173,7 +173,7 @@ def _frames(path: Path, size: int) -> Observed:
             raise InputError(problem)
         clips.append(frames)
         names += [f"{footage.name}/{number:06}" for number in range(len(frames))]
-    if beside := [footage.name for footage in found if footage.kind != "video"]:
+    if beside := [footage.name for footage in found if not footage.is_file]:
         told = f"{path} holds videos, so that folders of pictures are clips, too ({some_of(beside)})"
         say(f"{told}: to have pictures by their names, give these folders alone")
     categories = categories_of([footage.name for footage in found])

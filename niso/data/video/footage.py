@@ -52,19 +52,29 @@ class Footage:
         """Whether it comes with cameras."""
         return self.kind in ("colmap", "nerfstudio")
 
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a video file, and no folder."""
+        return self.kind == "video"
+
+    @property
+    def of_pictures(self) -> bool:
+        """Whether it is a folder of frames alone, without cameras."""
+        return self.kind == "frames"
+
     def open(self, every: int = 1) -> Source:
         """Its frames, or every second one, third one, …
 
         Raises:
             InputError: files are missing or damaged.
         """
-        if self.kind == "video":
+        if self.is_file:
             return Video(self.name, self.path, every)
         if self.kind == "colmap":
             images = self.path / "images"
             model = next(self.path / place for place in _MODELS if _is_model(self.path / place))
             return thinned(colmap(model, images if images.is_dir() else self.path, self.name), every)
-        read = frame_folder if self.kind == "frames" else nerfstudio
+        read = frame_folder if self.of_pictures else nerfstudio
         return thinned(read(self.path, self.name), every)
 
 
