@@ -179,11 +179,12 @@ def _write_co3d(folder: Path) -> list[Path]:
 
 def _read_co3d(folder: Path) -> Iterable[str]:
     from niso.data.video.co3d import select, sequences
+    from niso.data.video.sequences import Refused
 
     selection = select(folder, quality=1.0)
-    found = [entry for entry in sequences(folder, selection) if isinstance(entry, tuple)]
+    found = [entry for entry in sequences(folder, selection) if isinstance(entry, Refused)]
     select(folder, quality=0.5)
-    return [*(reason for _, reason in found), *selection.left_out.values()]
+    return [*(entry.reason for entry in found), *selection.left_out.values()]
 
 
 def _write_transforms(folder: Path) -> list[Path]:
