@@ -45,6 +45,11 @@ class Registry(UserDict[str, str], Generic[T]):
         super().__init__(self._known)
         self.all.append(self)
 
+    @classmethod
+    def of_kind(cls, kind: str) -> list[Registry[Any]]:
+        """The registries of a kind, of those whose module is imported: methods have two."""
+        return [registry for registry in cls.all if registry.kind == kind]
+
     def _installed(self, group: str) -> dict[str, str]:
         """Entries of installed packages. What cannot be one is left out, and a line says so."""
         points = defaultdict[str, set[str]](set)

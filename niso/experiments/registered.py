@@ -34,7 +34,7 @@ def registered(settings: Settings, facts: Mapping[str, Any], installed: bool = T
     """
     found, words = defaultdict[str, dict[str, str]](dict), _words(settings, facts)
     for registry in Registry.all:
-        elsewhere = {name for other in _of_kind(registry.kind) if other is not registry for name in other.own}
+        elsewhere = {name for other in Registry.of_kind(registry.kind) if other is not registry for name in other.own}
         for name in _chosen(registry.kind, words):
             if name in (registry.foreign if installed else registry.added) - elsewhere:
                 found[registry.kind][name] = registry[name]
@@ -81,7 +81,7 @@ def naming_unknown(source: Path, facts: object) -> Iterator[None]:
     except InputError as error:
         recorded = facts.get(FACT) if isinstance(facts, Mapping) else None
         for kind, names in (recorded if isinstance(recorded, Mapping) else {}).items():
-            known = {name for registry in _of_kind(kind) for name in registry}
+            known = {name for registry in Registry.of_kind(kind) for name in registry}
             if lacking := sorted(dict(names).keys() - known if isinstance(names, Mapping) else ()):
                 raise InputError(_register(source, names[lacking[0]], kind, lacking[0], "unknown")) from error
         raise
@@ -131,14 +131,9 @@ def _register(source: Path, trained: str, kind: str, name: str, here: str) -> st
     return f"{source} was trained with {trained} as the {kind} {name}, {means}"
 
 
-def _of_kind(kind: str) -> list[Registry[Any]]:
-    """The registries of a kind: methods have two."""
-    return [registry for registry in Registry.all if registry.kind == kind]
-
-
 def _entries(kind: str) -> tuple[list[Mapping[str, str]], list[Mapping[str, str]]]:
     """Niso's own entries of a kind, and those that there are now, of each registry."""
-    registries = _of_kind(kind)
+    registries = Registry.of_kind(kind)
     return [registry.own for registry in registries], [registry.data for registry in registries]
 
 

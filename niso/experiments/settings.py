@@ -80,7 +80,7 @@ def check_method(name: object, known: Iterable[str], where: str = "", note: str 
     Raises:
         InputError: see `check_known` (there is no note on a method that is registered) and `Registry.find`.
     """
-    homes = [one for one in Registry.all if one.kind == "method" and isinstance(name, str) and name in one]
+    homes = [one for one in Registry.of_kind("method") if isinstance(name, str) and name in one]
     for registry in homes:
         registry.find(str(name))
     check_known("method", name, known, where, "" if homes else note)
