@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from niso.checks import check_choice
 from niso.config import require
 from niso.networks.images import ImageConfig
-from niso.networks.levels import levels
+from niso.networks.levels import check_levels, levels, stride_of
 from niso.networks.linear import Linear
 from niso.networks.norm import NORMS, Normalised
 from niso.networks.padding import Padding
@@ -52,8 +52,7 @@ class ConvConfig(ImageConfig):
 
     def __post_init__(self) -> None:
         require(self, "blocks", "latent_channels", "stem_channels", "patch", positive=True)
-        if not self.channels or min(self.channels) < 1:
-            raise ValueError(f"channels needs one positive width per level, got {self.channels}")
+        check_levels(self.channels)
         check_choice("padding", self.padding, Padding)
         check_choice("normalised", self.normalised, Normalised)
         self.check_size(f"{self.stride} ({len(self.channels)} levels, patch {self.patch})")
@@ -61,7 +60,7 @@ class ConvConfig(ImageConfig):
     @property
     def stride(self) -> int:
         """Pixels per latent grid point along each axis."""
-        return self.patch * 2 ** (len(self.channels) - 1)
+        return stride_of(self.channels, self.patch)
 
 
 class Pointwise(Linear):

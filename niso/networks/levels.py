@@ -18,6 +18,17 @@ from niso.networks.padding import Padding
 from niso.networks.unpool import Unpool
 
 
+def check_levels(channels: Sequence[int]) -> None:
+    """ValueError where these are no widths of levels."""
+    if not channels or min(channels) < 1:
+        raise ValueError(f"channels needs one positive width per level, got {channels}")
+
+
+def stride_of(channels: Sequence[int], patch: int) -> int:
+    """Samples per latent point along each axis, of networks with levels of these widths."""
+    return patch * 2 ** (len(channels) - 1)
+
+
 @dataclass(frozen=True)
 class LevelsConfig(Strict):
     """What configurations of encoders and decoders of signals and volumes share."""
@@ -39,8 +50,7 @@ class LevelsConfig(Strict):
 
     def __post_init__(self) -> None:
         require(self, "blocks", "latent_channels", "patch", "kernel", positive=True)
-        if not self.channels or min(self.channels) < 1:
-            raise ValueError(f"channels needs one positive width per level, got {self.channels}")
+        check_levels(self.channels)
         check_choice("normalised", self.normalised, Normalised)
         check_choice("padding", self.padding, Padding)
         if self.padding == "longitude":
@@ -51,7 +61,7 @@ class LevelsConfig(Strict):
     @property
     def stride(self) -> int:
         """Samples per latent point along each axis."""
-        return self.patch * 2 ** (len(self.channels) - 1)
+        return stride_of(self.channels, self.patch)
 
     def check_sides(self, what: str, *sides: int) -> None:
         """ValueError where observations with so many samples along each axis cannot be divided into latent points."""
