@@ -146,7 +146,7 @@ def _restore(weights: Path, tensors: dict[str, Tensor], method: Method, remedy: 
     prefix = next((p for p in prefixes if all(f"{p}{name}" in tensors for name in expected)), None)
     if prefix is None:
         problem = "does not hold the weights of the model that its settings describe"
-        raise CheckpointError(f"{weights} {problem}{f': {remedy}' if remedy else ''}")
+        raise CheckpointError(f"{weights} {problem}: {remedy}")
     for name, tensor in expected.items():
         _check_tensor(weights, name, tensor, tensors[f"{prefix}{name}"])
         tensor.data = tensor.data.to(tensors[f"{prefix}{name}"].dtype)
