@@ -24,7 +24,7 @@ class InvariantsObjective(nn.Module):
     """Observations are decoded from coefficients of their own, and invariants of ψ and Tψ are compared.
 
     Args:
-        model: the model to be trained; its eigenvalues and its mask are not used.
+        model: the model to be trained; its eigenvalues have no weight, its mask is not used.
         term: which loss compares them, `niso.losses.contrastive` or `niso.losses.vicreg`.
         weight: of that loss.
     """

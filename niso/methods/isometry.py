@@ -1,4 +1,4 @@
-"""Neural Isometries (paper §4) as a method: pairs, triplets, groups, a contrastive term, and the paper's ablations."""
+"""Neural Isometries (paper §4) as a method: pairs, triplets, groups, a contrastive or VICReg term, and ablations."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Tuned settings of training that several experiments share, see docs/experiments.
 
-There are two, for what an encoder can do: *latent*, where networks are trained, from homNIST's preset small, and
-*domain*, where T moves functions without changing them and no network is needed, from the torus. Latent settings were
-chosen on homNIST's test digits, before there was a validation split.
+Two are for what an encoder can do: `LATENT`, where networks are trained, from homNIST's preset small, and `DOMAIN`,
+where T moves functions without changing them and no network is needed, from the torus. `LATENT` was chosen on homNIST's
+test digits, before there was a validation split. Two are for what comes after `LATENT`: `COMPLETION` trains encoders
+under occlusion, and `HEAD` is a head that short training suffices for.
 """
 
 from __future__ import annotations

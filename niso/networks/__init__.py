@@ -1,4 +1,4 @@
-"""Encoders and decoders of the paper: observations to latent functions (batch, points, channels) and back."""
+"""Networks: encoders and decoders between observations and latent functions (batch, points, channels), and heads."""
 
 from niso.networks.adapter import on_grid
 from niso.networks.classification import ClassificationObjective
