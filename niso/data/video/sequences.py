@@ -76,10 +76,6 @@ class Source(Protocol):
         """
 
 
-TURNS = {1: 0, 6: 1, 3: 2, 8: 3}
-"""Quarter turns, clockwise, by which viewers show a picture of an orientation by EXIF; others are mirror images."""
-
-
 class Refused(NamedTuple):
     """A video that its reader could not open."""
 
@@ -138,6 +134,10 @@ class Sequence:
             yield Frame(number, path.name, image, actual, pose)
 
 
+_QUARTER_TURNS = {1: 0, 6: 1, 3: 2, 8: 3}
+"""Clockwise, by which viewers show a picture of an orientation by EXIF; others are mirror images."""
+
+
 def _read(
     path: Path, size: int, pose: Float[np.ndarray, "4 4"] | None
 ) -> tuple[Image.Image, tuple[int, int], Float[np.ndarray, "4 4"] | None]:
@@ -146,10 +146,10 @@ def _read(
     if pose is None:
         return *read_square(path, size), None
     image, actual, orientation = read_turned(path, size)
-    if orientation not in TURNS:
+    if orientation not in _QUARTER_TURNS:
         raise InputError(f"{path.name} is to be shown as its mirror image, which no camera sees: save it upright")
     turn = np.eye(4)
-    turn[:2, :2] = np.linalg.matrix_power(np.array([[0, 1], [-1, 0]]), TURNS[orientation])
+    turn[:2, :2] = np.linalg.matrix_power(np.array([[0, 1], [-1, 0]]), _QUARTER_TURNS[orientation])
     return image, actual, pose @ turn
 
 

@@ -27,7 +27,7 @@ Strip = Float[np.ndarray, "_frames _height _width 3"]
 """Frames of a sequence, with values in 0 … 1."""
 
 
-class Path(NamedTuple):
+class DrawnPath(NamedTuple):
     """The true path of a camera, and predicted ones after their alignment with the truth.
 
     Attributes:
@@ -56,9 +56,9 @@ class Cases(NamedTuple):
         pairs: titles and frames of the pairs whose predicted rotation is furthest from the truth, one per sequence.
     """
 
-    paths: dict[int, list[Path]]
+    paths: dict[int, list[DrawnPath]]
     skip: int
-    worst: list[tuple[Path, Strip]]
+    worst: list[tuple[DrawnPath, Strip]]
     pairs: list[tuple[str, Strip]]
 
 
@@ -90,11 +90,11 @@ def _by_error(results: Evaluation, skip: int) -> list[int]:
     return sorted(errors, key=lambda number: errors[number].ate_normalised)
 
 
-def _path(frames: Frames, results: Evaluation, number: int, skip: int) -> Path:
+def _path(frames: Frames, results: Evaluation, number: int, skip: int) -> DrawnPath:
     poses = frames.posed(number)
     motions, errors = results.motions[skip][number], results.errors[skip][number]
     truth, predicted = paths(motions, poses, skip)
-    found = Path(frames.names[number], truth, predicted, errors.ate_normalised, errors.translation_angle_deg)
+    found = DrawnPath(frames.names[number], truth, predicted, errors.ate_normalised, errors.translation_angle_deg)
     if skip not in results.trivial:
         return found
     _, trivial = paths(results.trivial[skip].expand(len(motions), 4, 4), poses, skip)

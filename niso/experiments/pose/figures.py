@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from niso import figures
 from niso.errors import counted
 from niso.experiments import map_figures
-from niso.experiments.pose.cases import Path, Strip
+from niso.experiments.pose.cases import DrawnPath, Strip
 from niso.experiments.pose.evaluation import REVERSED, by_skip
 from niso.experiments.pose.experiment import PoseResult
 from niso.experiments.pose.passing import SKIP
@@ -156,7 +156,7 @@ def draw_errors(shown: Mapping[str, Mapping[str, Mapping[float, float]]], x_labe
 
 
 @styled
-def draw_paths(shown: Sequence[Path]) -> Figure:
+def draw_paths(shown: Sequence[DrawnPath]) -> Figure:
     """Panels of a true and a predicted path each, in the plane in which the true path is widest."""
     across = min(3, len(shown))
     down = -(-len(shown) // across)
@@ -174,7 +174,7 @@ def draw_paths(shown: Sequence[Path]) -> Figure:
 
 
 @styled
-def draw_failures(rows: Sequence[tuple[Path, Strip]]) -> Figure:
+def draw_failures(rows: Sequence[tuple[DrawnPath, Strip]]) -> Figure:
     """A row for each sequence: its paths, and some of its frames."""
     widths = [2.2, *(1.0 for _ in rows[0][1])]
     height = max(1.9, 10 / sum(widths) * _tallest(strip for _, strip in rows) + 0.5)
@@ -209,7 +209,7 @@ def _tallest(strips: Iterable[Strip]) -> float:
     return max(strip.shape[1] / strip.shape[2] for strip in strips)
 
 
-def _draw_path(axes: Axes, shown: Path, letters: int) -> None:
+def _draw_path(axes: Axes, shown: DrawnPath, letters: int) -> None:
     """Paths that fill their panel, in one scale, and a title of so many letters a line."""
     truth = shown.truth
     centre = truth.mean(0)
@@ -228,7 +228,7 @@ def _draw_path(axes: Axes, shown: Path, letters: int) -> None:
     axes.grid(True)
 
 
-def _title(shown: Path) -> str:
+def _title(shown: DrawnPath) -> str:
     trivial = "" if shown.trivial_error is None else f", mean motion {shown.trivial_error:.2f}"
     return f"{shown.title}\nerror {shown.error:.2f}{trivial}\ndirection off by {shown.angle:.0f}°"
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from niso.experiments.pose import figures
-from niso.experiments.pose.cases import Path
+from niso.experiments.pose.cases import DrawnPath
 from niso.figures.curves import COLOURS
 from niso.figures.path_views import path_views
 from tests.pictures import colliding, words
@@ -17,7 +17,7 @@ def path(title, thin):
     """A path that is `thin` times as wide as long."""
     time = torch.linspace(0, 6, 40, dtype=torch.float64)
     truth = torch.stack([time, thin * time.sin(), torch.zeros_like(time)], 1)
-    return Path(title, truth, truth + 0.2, 0.12, 4.0)
+    return DrawnPath(title, truth, truth + 0.2, 0.12, 4.0)
 
 
 @pytest.fixture(params=[(3, 4), (4, 3)], ids=["wide", "tall"])
