@@ -17,6 +17,7 @@ import igl  # isort: skip  # after benchmarks.common, which sets how threads wai
 import numpy as np
 import torch
 
+from niso.data.shapes.preparation import Preparation
 from niso.data.shapes.sources import SUFFIXES
 from niso.geometry.mesh import space_mobius, spherical_map
 from niso.geometry.mesh import spectrum as mesh_spectrum
@@ -26,6 +27,7 @@ from niso.geometry.mesh.raster import rasterise
 from niso.geometry.mesh.surface import Mesh
 
 RANK = 128
+GRID = Preparation.height, Preparation.width, Preparation.layout
 
 
 class Stages:
@@ -64,7 +66,7 @@ def prepare(path: Path) -> tuple[Mesh, np.ndarray, np.ndarray, dict[str, Any]]:
     pairs = mesh_spectrum.eigenpairs(mesh_spectrum.laplacian(meshes.unit_area(mesh)), RANK)
     stages.done("eigenpairs")
     signature = mesh_spectrum.heat_kernel_signature(pairs, np.geomspace(1e-2, 1.0, 16))
-    rasterise(centred, mesh.faces, signature)
+    rasterise(centred, mesh.faces, signature, *GRID)
     stages.done("raster")
     libigl = libigl_alone(mesh, centred)
     quality = spherical_map.quality(mesh, centred)
@@ -95,7 +97,7 @@ def variants(mesh: Mesh, centred: np.ndarray, signature: np.ndarray, count: int)
         variant = space_mobius.transform(mesh, transformation)
         flow = spherical_map.conformal_flow(variant)
         moved = spherical_map.centre(flow.directions, meshes.vertex_areas(variant))[0]
-        rasterise(moved, mesh.faces, signature)
+        rasterise(moved, mesh.faces, signature, *GRID)
         spent += process_time() - start
         again = spherical_map.centre(flow.directions, areas)[0]
         flipped = spherical_map.quality(variant, moved).flipped

@@ -103,13 +103,14 @@ def main(
     results: dict[str, dict[str, Any]] = {
         "embedded": {**difficulty(embedded), "make_seconds": seconds, **preparation(embedded)}
     }
-    for strength in strengths if originals else ():
-        given = {path.stem: read_mesh(path) for path in sorted(originals.glob("*.off"))} if originals else {}
-        classes = {
-            name: [deformed(mesh, name, number, strength=strength) for number in range(PER_CLASS)]
-            for name, mesh in given.items()
-        }
-        results[f"deformed {strength}"] = difficulty(classes)
+    if originals:
+        given = {path.stem: read_mesh(path) for path in sorted(originals.glob("*.off"))}
+        for strength in strengths:
+            classes = {
+                name: [deformed(mesh, name, number, strength=strength) for number in range(PER_CLASS)]
+                for name, mesh in given.items()
+            }
+            results[f"deformed {strength}"] = difficulty(classes)
     columns = ("shapes", "classes", "nearest neighbour of the mean signature", "support vector machine on quantiles")
     table(
         "How hard the shapes are",

@@ -87,15 +87,15 @@ class PairSampling:
 
     # Pairs of a step
 
-    def pretraining_pairs(self, step: int, size: int | None = None, repeated: int = 1, stream: str = "pairs") -> Pairs:
+    def pretraining_pairs(self, step: int, size: int, repeated: int = 1, stream: str = "pairs") -> Pairs:
         """Random pairs of training frames for a step of pre-training, over all processes.
 
         Args:
-            size: how many; a whole batch by default.
+            size: how many.
             repeated: so many consecutive ones are the same pair: a group by itself, whose map is the pair's own.
             stream: of the random numbers, see `step_seed`.
         """
-        config, size = self.config, self.config.training.batch_size if size is None else size
+        config = self.config
         drawn = draw_pairs(
             self.frames.lengths,
             self.split.train,

@@ -17,16 +17,16 @@ def rasterise(
     directions: Float[np.ndarray, "vertices 3"],
     faces: Int[np.ndarray, "faces 3"],
     values: Float[np.ndarray, "vertices channels"],
-    height: int = 96,
-    width: int = 192,
-    layout: Layout = "poles",
+    height: int,
+    width: int,
+    layout: Layout,
 ) -> Float[np.ndarray, "channels height width"]:
     """Functions on a mesh, interpolated linearly at the points of an equirectangular grid.
 
     Args:
         directions: places of the vertices on the unit sphere.
         values: of the functions at the vertices.
-        layout: places of the grid's points; by default as in the paper's data, see `geometry.domains.equirectangular`.
+        layout: places of the grid's points, see `geometry.domains.equirectangular`.
     """
     points = equirectangular.directions(height, width, layout).numpy()
     weights = interpolation(directions, faces, points.reshape(-1, 3))
@@ -38,7 +38,7 @@ def recovered(
     directions: Float[np.ndarray, "vertices 3"],
     values: Float[np.ndarray, "vertices channels"],
     areas: Float[np.ndarray, " vertices"],
-    layout: Layout = "poles",
+    layout: Layout,
 ) -> float | None:
     """What a grid keeps of functions on a mesh: R² of the grid's values, read back at the vertices by interpolation.
 

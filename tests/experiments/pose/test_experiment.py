@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -176,7 +177,8 @@ def test_rendered_and_mirrored_sequences_have_their_share(make, clips):
     experiment = make(rendered=0.25, mirrored=True, training=large, head=large, **clips)
     frames, names = experiment.frames, experiment.frames.names
     split, sampling = experiment.split, experiment.sampling
-    for members, pairs in ((split.train, sampling.pretraining_pairs), (split.posed, sampling.head_pairs)):
+    pretraining_pairs = partial(sampling.pretraining_pairs, size=large.batch_size)
+    for members, pairs in ((split.train, pretraining_pairs), (split.posed, sampling.head_pairs)):
         assert sum(frames.splits[number] == "rendered" for number in members) == 6
         drawn = pairs(0).sequence
         rendered = torch.tensor([frames.splits[number] == "rendered" for number in drawn])
@@ -500,7 +502,7 @@ def test_heads_see_posed_sequences_of_the_training_split(make):
     names = [experiment.frames.names[number] for number in sampling.head_pairs(0).sequence.unique().tolist()]
     assert names == ["train0", "train1", "train2"]
     assert experiment.frames.names.index("blind") in train
-    assert set(sampling.pretraining_pairs(0).sequence.tolist()) <= set(train)
+    assert set(sampling.pretraining_pairs(0, 4).sequence.tolist()) <= set(train)
     pairs = sampling.head_pairs(1)
     motions = sampling.motions(pairs)
     poses = [experiment.frames.poses[number] for number in pairs.sequence.tolist()]
@@ -512,7 +514,7 @@ def test_heads_see_posed_sequences_of_the_training_split(make):
 def test_processes_take_consecutive_parts_of_the_same_batch(make, monkeypatch):
     experiment = make()
     sampling = experiment.sampling
-    for pairs in (lambda step: sampling.pretraining_pairs(step).local(), sampling.head_pairs):
+    for pairs in (lambda step: sampling.pretraining_pairs(step, 4).local(), sampling.head_pairs):
         whole, parts = pairs(3), list[Pairs]()
         for rank in range(2):
             with monkeypatch.context() as patch:

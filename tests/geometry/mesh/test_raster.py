@@ -21,9 +21,9 @@ def test_rasterise_interpolates_functions(layout):
     np.testing.assert_allclose(image, np.moveaxis(functions(grid), -1, 0), atol=0.01)
 
 
-def test_default_grid_is_the_papers():
+def test_a_grid_with_poles_has_them_in_its_first_and_last_rows():
     sphere = icosphere(1)
-    image = mesh_raster.rasterise(sphere.vertices, sphere.faces, sphere.vertices)
+    image = mesh_raster.rasterise(sphere.vertices, sphere.faces, sphere.vertices, 96, 192, "poles")
     assert image.shape == (3, 96, 192)
     np.testing.assert_allclose(image[:, :, 0], image[:, :, -1], atol=1e-9)  # the same meridian twice
     np.testing.assert_allclose(np.ptp(image[:, [0, -1]], axis=2), 0, atol=1e-9)  # the poles
@@ -60,4 +60,6 @@ def test_a_grid_of_the_mean_by_area_keeps_nothing():
     directions, values, areas = random.normal(size=(50, 3)), random.normal(size=(50, 1)), random.uniform(0, 9, 50)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     mean = float(areas @ values[:, 0] / areas.sum())
-    assert mesh_raster.recovered(np.full((1, 8, 16), mean), directions, values, areas) == pytest.approx(0, abs=1e-9)
+    assert mesh_raster.recovered(np.full((1, 8, 16), mean), directions, values, areas, "poles") == pytest.approx(
+        0, abs=1e-9
+    )
