@@ -54,8 +54,10 @@ def split(table: Table, validation: float, test: float, gap: int = 0) -> Parts:
             those to train on.
 
     Raises:
-        InputError: a part would have fewer than two rows: maps are tested on another one's.
+        InputError: all observations of a view are equal, or a part would have fewer than two rows: maps are tested on
+            another one's.
     """
+    _check_views(table)
     parts = _parts(table, validation, test, gap)
     for rows, what in zip(parts[:3], ("train on", "validate on", "hold out"), strict=True):
         if len(rows) < 2:
@@ -64,8 +66,6 @@ def split(table: Table, validation: float, test: float, gap: int = 0) -> Parts:
                 if units is not None:
                     problem = f"of {counted(len(np.unique(units)), word)} are left to {what}"
                     more = f"more {word}s (3 at least)"
-            if all(len(np.unique(view)) == 1 for view in _equal(table)):
-                raise InputError(f"{table.name}: all observations are equal: give some that differ")
             raise InputError(
                 f"{table.name}: fewer than two observations {problem}: give {more}, or other shares by --validation "
                 "and --test"
@@ -74,6 +74,16 @@ def split(table: Table, validation: float, test: float, gap: int = 0) -> Parts:
         return parts
     few = f"{len(parts.train):,} of {len(table):,} observations are left to train on"
     return parts._replace(note="; ".join(filter(None, [parts.note, few])))
+
+
+def _check_views(table: Table) -> None:
+    """InputError where all observations of a view are equal."""
+    equal = [key for key, view in table.views.items() if all((rows == view[0]).all() for rows in _blocks_of(view))]
+    if len(equal) == len(table.views):
+        raise InputError(f"{table.name}: all observations are equal: give some that differ")
+    if equal:
+        lost = "" if "x" in equal else ", so that nothing of x is left in them"
+        raise InputError(f"{table.name}: all observations of {equal[0]} are equal{lost}: give some that differ")
 
 
 def fingerprint(table: Table, parts: Parts) -> str:

@@ -80,7 +80,7 @@ def test_a_part_that_would_be_empty_is_refused():
     with pytest.raises(
         InputError, match="DATA: fewer than two observations are left to train on that occur in no other part"
     ):
-        paired(x=same, tx=signals())
+        paired(x=signals(2)[np.arange(40) % 2], tx=signals())
     with pytest.raises(InputError, match="DATA: all observations are equal: give some that differ"):
         paired(x=same, tx=same)
     with pytest.raises(InputError, match="observations of 2 sources are left to train on: give more sources"):

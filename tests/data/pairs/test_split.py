@@ -298,6 +298,23 @@ def test_few_of_a_class_are_trained_on(count):
 
 def test_observations_of_which_one_view_varies_are_not_called_equal():
     tx = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
-    table = make_table("DATA", {"x": np.ones_like(tx), "tx": tx}, Reading(kind="signals"))
+    x = np.ones_like(tx) * (np.arange(40, dtype=np.float32) % 2)[:, None]
+    table = make_table("DATA", {"x": x, "tx": tx}, Reading(kind="signals"))
     with pytest.raises(InputError, match="fewer than two observations are left to train on that occur in no other"):
         split(table, 0.1, 0.1)
+
+
+@pytest.mark.parametrize("columns", [{}, {"source": np.arange(60) // 4}], ids=["alone", "sources"])
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        ("tx", "all observations of tx are equal, so that nothing of x is left in them: give some that differ"),
+        ("ttx", "all observations of ttx are equal, so that nothing of x is left in them: give some that differ"),
+        ("x", "all observations of x are equal: give some that differ"),
+    ],
+)
+def test_a_view_whose_observations_are_all_equal_is_named(view, words, columns):
+    views = dict(zip(("x", "tx", "ttx"), np.random.default_rng(0).normal(size=(3, 60, 8)), strict=True))
+    views[view] = np.zeros_like(views[view])
+    with pytest.raises(InputError, match=f"^DATA: {words}$"):
+        split(make_table("DATA", views | columns, Reading(kind="signals")), 0.1, 0.1)
