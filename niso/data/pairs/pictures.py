@@ -144,10 +144,15 @@ def are_parts(names: Collection[str]) -> bool:
 
 
 def about_parts(names: Collection[str]) -> str:
-    """Why these folders label nothing, where they are several parts of a data set; else empty."""
+    """Why these folders label nothing, and what becomes of them, where they are several parts of a data set; else
+    empty."""
     if len(names) < 2 or not are_parts(names):
         return ""
-    return f"there are no labels, for {some_of(sorted(names))} are parts of a data set: rename them if not"
+    trained = min(names, key=lambda name: (not name.lower().startswith("train"), name))
+    return (
+        f"there are no labels, for {some_of(sorted(names))} are parts of a data set: rename them if not; all are read "
+        f"as one, and what is held out is drawn anew: to keep the others unseen, give {trained}/ alone as DATA"
+    )
 
 
 def _videos(path: Path) -> str:

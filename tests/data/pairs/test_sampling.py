@@ -499,6 +499,7 @@ def test_folders_of_parts_without_classes_label_nothing(tmp_path):
         write(tmp_path / ("test", "train")[number % 2] / f"{number}.png", number)
     table = read(tmp_path, transform="rotation")
     assert table.classes == () and "there are no labels, for test, train are parts of a data set" in table.note
+    assert table.note.endswith("is drawn anew: to keep the others unseen, give train/ alone as DATA")
 
 
 @pytest.mark.parametrize("kind", ["u1", "i1", "<f2", ">i2", "<u2", "<u4", "<i8", ">f4", "<f8"])
