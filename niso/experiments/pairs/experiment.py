@@ -376,7 +376,7 @@ class Pairs(Experiment):
         )
         remedy = "give more of them, or other shares by --validation and --test"
         notes = (
-            *((f"! extreme values: {data.extremes}",) if data.extremes else ()),
+            *(f"! {subject}: {text}" for subject, text in data.doubts.items()),
             *((f"! classes: {lacked} → {remedy}",) if (lacked := lacking(data)) else ()),
         )
         return PairsResult(values, pairs, operator, shown, curves=pairs.curves, notes=notes)

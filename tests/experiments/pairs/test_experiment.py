@@ -641,3 +641,23 @@ def test_images_larger_than_homnists_have_networks_that_fit_them(size):
     encoder, decoder, grid, *_ = make_networks(chosen, "images", (2, *size))
     assert grid[0] * grid[1] <= MOST_POINTS["images"]
     assert decoder(encoder(torch.zeros(1, 2, *size))).shape == (1, 2, *size)
+
+
+def test_a_value_far_off_in_one_row_is_named_and_units_are_not_blamed(run, tmp_path):
+    x = np.random.default_rng(0).standard_normal((40, 16, 2)).astype(np.float32)
+    tx = np.roll(x, 1, 1)
+    tx[17, 3, 0] = 1e4
+    np.savez(tmp_path / "pairs.npz", x=x, tx=tx)
+    _, err, folder = run(tmp_path / "pairs.npz", "--architecture", "pointwise")
+    notes = "\n".join(json.loads((folder / "run.json").read_text())["notes"])
+    for told in (err, notes, (folder / "report.html").read_text()):
+        assert "row 17 of tx holds 1e+04 in channel 0, far outside the " in told and "same units" not in told
+
+
+def test_views_in_other_units_are_kept_in_the_notes(run, tmp_path):
+    x = np.random.default_rng(0).standard_normal((40, 16, 2)).astype(np.float32)
+    np.savez(tmp_path / "pairs.npz", x=x, tx=100 * np.roll(x, 1, 1))
+    _, err, folder = run(tmp_path / "pairs.npz", "--architecture", "pointwise")
+    notes = json.loads((folder / "run.json").read_text())["notes"]
+    told = "the range of tx is 1e+02 times that of x: give both in the same units"
+    assert told in err and f"! units: {told}" in notes

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from niso.collective import local_part
 from niso.data.evenly import evenly
+from niso.data.pairs.outliers import outliers
 from niso.data.pairs.scaling import (
     Scaling,
     as_tensor,
@@ -51,7 +52,8 @@ class PairData(ABC):
         views: observations that an example has at most: 2 for pairs (ψ, Tψ), 3 for triplets.
         grouped: whether several examples can share one T.
         scaling: how values become numbers of order one; by the training part.
-        extremes: that a few values make all others nearly equal by that, see `extremes_of`; empty where they do not.
+        doubts: what makes metrics doubtful, a sentence by its subject, e.g. values so large that all others are nearly
+            equal by that scaling, see `extremes_of`; empty where nothing does.
         ranges: smallest and largest values of all observations, as the user has them, see `ranges_of`.
         fingerprint: a word for the rows and their parts, see `split.fingerprint`.
 
@@ -71,9 +73,15 @@ class PairData(ABC):
         }
         self.fingerprint = fingerprint(table, parts)
         self.scaling: Scaling = scaling_of(table, parts.train)
-        self.extremes = extremes_of(table, parts.train, self.scaling)
-        units = units_of(table, self.scaling), other_units(table, parts.train)
-        self.note = "; ".join(filter(None, [table.note, parts.note, *units, self.extremes]))
+        far = outliers(table, self.scaling)
+        doubts = {
+            "extreme values": extremes_of(table, parts.train, self.scaling),
+            "a value far off": far.text,
+            "units": other_units(table, np.setdiff1d(parts.train, far.rows)),
+        }
+        self.doubts = {subject: text for subject, text in doubts.items() if text}
+        told = table.note, parts.note, units_of(table, self.scaling), *self.doubts.values()
+        self.note = "; ".join(filter(None, told))
         self.ranges = ranges_of(table, self.scaling)
         self._resident: dict[str, Tensor] = {}
         if sum(map(bytes_of, table.views.values())) <= memory * 1e9:
