@@ -22,17 +22,21 @@ _COMMON = 50
 """Clips that may share a frame and be copies of each other."""
 _AGAIN = 0.1
 """Share of held-out pairs with observations that are trained on, from which a line says so."""
+_MANY = 5
+"""Observations of a part that differ from each other, from which on repeated ones are not named."""
 _TRAINED = "those of held-out observations are trained on"
 _FEW = f"transformations are too few or too unequal to hold out whole ones: {_TRAINED}"
 
 
 class Parts(NamedTuple):
-    """Rows of a table to train, validate and test on, in ascending order; and what to know of the split."""
+    """Rows of a table to train, validate and test on, in ascending order; what to know of the split; and where the x of
+    a part are a few that are repeated, how many these are."""
 
     train: np.ndarray
     validation: np.ndarray
     test: np.ndarray
     note: str = ""
+    repeated: str = ""
 
 
 def split(table: Table, validation: float, test: float, gap: int = 0) -> Parts:
@@ -58,7 +62,8 @@ def split(table: Table, validation: float, test: float, gap: int = 0) -> Parts:
             another one's.
     """
     _check_views(table)
-    parts = _parts(table, validation, test, gap)
+    same = _equal(table)
+    parts = _parts(table, same, validation, test, gap)
     for rows, what in zip(parts[:3], ("train on", "validate on", "hold out"), strict=True):
         if len(rows) < 2:
             problem, more = f"are left to {what} that occur in no other part", "more that differ"
@@ -70,6 +75,7 @@ def split(table: Table, validation: float, test: float, gap: int = 0) -> Parts:
                 f"{table.name}: fewer than two observations {problem}: give {more}, or other shares by --validation "
                 "and --test"
             )
+    parts = parts._replace(repeated=_repeated(same[0], parts))
     if 2 * len(parts.train) >= len(table):
         return parts
     few = f"{len(parts.train):,} of {len(table):,} observations are left to train on"
@@ -114,10 +120,9 @@ def _bytes(rows: np.ndarray) -> bytes:
     return np.ascontiguousarray(rows).tobytes()
 
 
-def _parts(table: Table, validation: float, test: float, gap: int) -> Parts:
+def _parts(table: Table, same: list[np.ndarray], validation: float, test: float, gap: int) -> Parts:
     if table.clip is not None:
-        return _clips(_without_copies(table, table.clip), validation, test, table.label, gap)
-    same = _equal(table)
+        return _clips(_without_copies(same[0], table.clip), validation, test, table.label, gap)
     if table.source is not None:
         parts = _drawn_often(table.source, validation, test, table.label)
         trained = np.concatenate([view[parts.train] for view in same])
@@ -154,6 +159,16 @@ def _parts(table: Table, validation: float, test: float, gap: int) -> Parts:
     return Parts(train, kept, parts.test, note)
 
 
+def _repeated(x: np.ndarray, parts: Parts) -> str:
+    """How many observations differ in the parts where hardly any do; empty where there is none."""
+    told = []
+    for rows, what in zip(parts[:3], ("to train on", "to validate on", "held out"), strict=True):
+        distinct = len(np.unique(x[rows]))
+        if distinct < _MANY and 2 * distinct <= len(rows):
+            told.append(f"{distinct} of the {len(rows):,} {'' if told else 'observations '}{what}")
+    return f"only {', '.join(told)} differ from each other: give more that do" if told else ""
+
+
 def _equal(table: Table) -> list[np.ndarray]:
     """Numbers of the observations of each view: equal ones have one number."""
     digests = [_digests(values) for values in table.views.values()]
@@ -176,12 +191,11 @@ def _joined(views: list[np.ndarray], group: np.ndarray | None = None) -> np.ndar
     return connected_components(graph, directed=False)[1][:count]
 
 
-def _without_copies(table: Table, clip: np.ndarray) -> np.ndarray:
+def _without_copies(frame: np.ndarray, clip: np.ndarray) -> np.ndarray:
     """Numbers of clips; one for two of which one has half of its frames or more in the other: copies, or cuts.
 
     Frames of very many clips, such as black ones, say nothing.
     """
-    (frame,) = _equal(table)
     names, number = np.unique(clip, return_inverse=True)
     pairs = np.unique(np.stack([number, frame]), axis=1)
     own = coo_array((np.ones(pairs.shape[1]), tuple(pairs)), (len(names), frame.max() + 1)).tocsc()
@@ -293,7 +307,7 @@ def _clips(clip: np.ndarray, validation: float, test: float, label: np.ndarray |
     stretches = []
     for number in np.unique(clip):
         frames = np.flatnonzero(clip == number)
-        train, validated, tested, _ = _blocks(frames, validation, test)
+        train, validated, tested = _blocks(frames, validation, test)[:3]
         left_out = min(gap, len(train) // 4)
         end, start = len(train) - 2 * left_out, len(train) - left_out
         stretches.append((frames[:end], frames[start : start + len(validated)], tested))

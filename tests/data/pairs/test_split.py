@@ -318,3 +318,14 @@ def test_a_view_whose_observations_are_all_equal_is_named(view, words, columns):
     views[view] = np.zeros_like(views[view])
     with pytest.raises(InputError, match=f"^DATA: {words}$"):
         split(make_table("DATA", views | columns, Reading(kind="signals")), 0.1, 0.1)
+
+
+def test_few_observations_that_are_repeated_are_counted():
+    random = np.random.default_rng(0)
+    x, tx = random.normal(size=(6, 8))[np.arange(420) % 6], random.normal(size=(420, 8))
+    for columns in ({"x": x, "tx": tx}, {"x": x}, {"x": x, "tx": tx, "source": np.arange(420) % 6}):
+        parts = split(make_table("DATA", columns, Reading(kind="signals")), 0.1, 0.1)
+        told = "only 4 of the 280 observations to train on, 1 of the 70 to validate on, 1 of the 70 held out differ"
+        assert parts.repeated == f"{told} from each other: give more that do"
+    for x in (tx, tx[np.arange(420) // 2], tx[np.arange(420) % 60]):
+        assert not split(make_table("DATA", {"x": x}, Reading(kind="signals")), 0.1, 0.1).repeated

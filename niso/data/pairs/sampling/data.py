@@ -77,6 +77,7 @@ class PairData(ABC):
         doubts = {
             "extreme values": extremes_of(table, parts.train, self.scaling),
             "a value far off": far.text,
+            "few observations": parts.repeated,
             "units": other_units(table, np.setdiff1d(parts.train, far.rows)),
         }
         self.doubts = {subject: text for subject, text in doubts.items() if text}
