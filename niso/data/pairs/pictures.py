@@ -7,7 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
 
+from niso.data.pairs.near_copies import pairs_of_copies
 from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory, check_usable, read_pictures
@@ -24,6 +28,10 @@ CROPS = 10_000
 """Crops of few large pictures, in all."""
 FEW = 1_000
 """Pictures fewer than these are cut into crops where they are large and have no labels."""
+SMALL = 32
+"""Height and width of pictures as near copies are looked for among them."""
+COMPARED = 1_000
+"""Pictures among which these are looked for, at most."""
 NAME = "the photographs of scikit-image and scikit-learn"
 
 _PARTS = {"train", "training", "val", "valid", "validation", "test", "testing"}
@@ -56,7 +64,7 @@ class PictureReader(Reader):
             table = cropped(str(path), files, count, size, reading.memory)
             each = len(table) // len(files)
             label = None if label is None else label.repeat(each)
-            return replace(table, label=label, classes=classes, note=note)
+            return replace(table, label=label, classes=classes, note="; ".join(filter(None, [note, table.note])))
         if len(files) < FEWEST:
             beside = f" ({videos})" if (videos := _videos(path)) else ""
             raise InputError(
@@ -91,6 +99,7 @@ def cropped(name: str, files: list[Path], count: int, size: int, memory: float) 
     check_memory("crops", each * len(files), size, memory)
     pixels = np.empty((len(files), each, 3, size, size), np.uint8)
     source, seen, refused = list[int](), dict[str, int](), dict[Path, InputError]()
+    small = torch.zeros(len(files), 3, SMALL, SMALL)
     for number, file in enumerate(files):
         try:
             picture = open_picture(file)
@@ -99,12 +108,29 @@ def cropped(name: str, files: list[Path], count: int, size: int, memory: float) 
             refused[file] = error
             continue
         source.append(seen.setdefault(word_of(picture), len(seen)))
+        shrunk = picture.convert("RGB").resize((SMALL, SMALL), Image.Resampling.BOX)
+        small[number] = torch.from_numpy(np.array(shrunk, np.float32)).movedim(2, 0)
         squares = drawn.numpy().reshape(each, size, size, 3).transpose(0, 3, 1, 2)
         pixels[number] = ((squares + 1) * 127.5).round()
     check_usable(refused)
     x = pixels.reshape(-1, 3, size, size)
     sources, word = np.array(source).repeat(each), digest_of_files(files)
-    return Table(name, "images", {"x": x}, source=sources, cropped=True, files=word)
+    note = about_copies(files, small, torch.tensor(source))
+    return Table(name, "images", {"x": x}, source=sources, cropped=True, files=word, note=note)
+
+
+def about_copies(files: list[Path], small: Tensor, source: Tensor) -> str:
+    """That crops of near copies of a picture may be in two parts; empty where none are found.
+
+    Args:
+        small: pictures, of which `COMPARED` are compared.
+        source: equal numbers of equal ones.
+    """
+    pairs = pairs_of_copies(small[:COMPARED], source[:COMPARED]).tolist()
+    if not pairs:
+        return ""
+    named = some_of([f"{files[first].name} and {files[second].name}" for first, second in pairs])
+    return f"some pictures nearly equal others ({named}), and crops of both may be in two parts: keep one of each"
 
 
 def classes_of(path: Path, files: list[Path]) -> tuple[str, ...]:

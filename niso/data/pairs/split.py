@@ -161,7 +161,7 @@ def _parts(table: Table, same: list[np.ndarray], validation: float, test: float,
 
 def _repeated(x: np.ndarray, parts: Parts) -> str:
     """How many observations differ in the parts where hardly any do; empty where there is none."""
-    told = []
+    told = list[str]()
     for rows, what in zip(parts[:3], ("to train on", "to validate on", "held out"), strict=True):
         distinct = len(np.unique(x[rows]))
         if distinct < _MANY and 2 * distinct <= len(rows):

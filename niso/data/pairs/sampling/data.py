@@ -13,6 +13,7 @@ from torch import Tensor
 
 from niso.collective import local_part
 from niso.data.evenly import evenly
+from niso.data.pairs.near_copies import near_copies
 from niso.data.pairs.outliers import outliers
 from niso.data.pairs.scaling import (
     Scaling,
@@ -33,6 +34,8 @@ from niso.errors import InputError
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
+_COPIED = 0.1
+"""Share of near copies among held-out observations, above which a line says so."""
 BATCH = 256
 """Observations that are given at once where nothing is trained."""
 
@@ -80,13 +83,33 @@ class PairData(ABC):
             "few observations": parts.repeated,
             "units": other_units(table, np.setdiff1d(parts.train, far.rows)),
         }
-        self.doubts = {subject: text for subject, text in doubts.items() if text}
-        told = table.note, parts.note, units_of(table, self.scaling), *self.doubts.values()
-        self.note = "; ".join(filter(None, told))
         self.ranges = ranges_of(table, self.scaling)
         self._resident: dict[str, Tensor] = {}
         if sum(map(bytes_of, table.views.values())) <= memory * 1e9:
             self._resident = {key: as_tensor(values).to(device) for key, values in table.views.items()}
+        doubts["near copies"] = self._copied()
+        self.doubts = {subject: text for subject, text in doubts.items() if text}
+        told = table.note, parts.note, units_of(table, self.scaling), *self.doubts.values()
+        self.note = "; ".join(filter(None, told))
+
+    def _copied(self) -> str:
+        """That many held-out observations are near copies of some that are trained on; empty where they are not.
+        Frames are near copies of their neighbours."""
+        if self.table.clip is not None:
+            return ""
+
+        def view(rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows channels ..."]:
+            x = self.view("x", rows)
+            return x if self.table.channels_first else x.movedim(-1, 1)
+
+        copied, compared = near_copies(view, self.rows["train"], self.rows["test"])
+        if copied <= _COPIED * compared:
+            return ""
+        remedy = "give those that belong together one number in source"
+        return (
+            f"{copied:,} of {compared:,} held-out observations nearly equal one that is trained on, so that metrics "
+            f"flatter: {'keep one of each, or save arrays and ' if self.table.files else ''}{remedy}"
+        )
 
     # What experiments call
 
