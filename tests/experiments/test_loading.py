@@ -206,6 +206,23 @@ def test_negatives_are_told_by_the_means_of_channels(signed, tmp_path):
             model.encode(negative)
 
 
+def test_other_units_inside_of_the_range_are_asked_about(fitted, tmp_path, recwarn):
+    model, x = fitted
+    model.encode(x), model.encode(x[:8]), model.encode(x[:7] + 2), model.encode(x / 3)
+    assert not recwarn
+    file = model.save(tmp_path / "model") / "config.json"
+    for wrong in (x / 10 + 0.5, x + 2, torch.from_numpy(x / 10)):
+        with pytest.warns(UserWarning, match=r"a mean of .* and a deviation of .* those trained on .* same units\?"):
+            model.encode(wrong)
+    np.save(tmp_path / "x.npy", x + 2)
+    with pytest.warns(UserWarning, match=r"same units\?"):
+        niso.load(tmp_path / "model").read(tmp_path / "x.npy")
+    config = json.loads(file.read_text())
+    assert len(config["facts"]["data"].pop("spread")) == 2
+    file.write_text(json.dumps(config))  # as models saved before
+    niso.load(tmp_path / "model").encode(x + 2)
+
+
 @pytest.mark.parametrize("kind", ["points", "images"])
 def test_a_small_channel_in_other_units_is_refused(tmp_path, kind):
     """Temperatures beside pressures in pascals, which are far larger."""
@@ -295,6 +312,9 @@ def test_weights_that_are_none_are_refused(fitted, tmp_path, change, message):
         {"ranges": [[0.0, 2.0], [1.0, 1.0]]},
         {"mean": [float("nan"), 0.0]},
         {"mean": [0.0]},
+        {"spread": [{"mean": [0.0], "deviation": [1.0], "within": [1.0]}]},
+        {"spread": [{"mean": [0.0] * 2, "deviation": [float("inf")] * 2, "within": [1.0] * 2}]},
+        {"spread": [{"mean": [0.0] * 2}]},
         {"clip": -1.0},
         {"clip": "all"},
     ],

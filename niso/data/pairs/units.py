@@ -12,15 +12,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from niso.data.evenly import evenly
 from niso.data.pairs.scaling import (
     BYTES,
     Scaling,
     all_but_channels,
+    as_tensor,
     by_channel,
     scaled,
     step_from,
     unscaled,
 )
+from niso.data.pairs.spread import Spread, spread_of, unlike
 from niso.data.pairs.table import CHANNELS_FIRST
 
 OUTSIDE = 0.5
@@ -44,6 +47,8 @@ PIXELS = (0.0, 255.0)
 """A range in which floats −1 … 1 are taken for pixels in other units."""
 SEVERAL = 8
 """Observations from which on their mean, and that all are blank, says something."""
+COMPARED = 1_000
+"""Observations whose spread is looked at, at most."""
 LOPSIDED = 0.25
 """Distance of the mean of the data from that of its negatives, as a share of the range, from which on they differ."""
 NEGATIVE = 1 / 3
@@ -62,6 +67,8 @@ class Units:
         range: smallest and largest value of the data; None where that is not known, or units change nothing.
         ranges: the same of each channel; empty where channels have one unit, or that is not known.
         mean: of each channel of the data; empty where that is not known, as of runs of before.
+        spread: of each view of the scaled data; empty where that is not known, as of runs of before, or they are
+            pictures with values 0 … 255.
     """
 
     scaling: Scaling
@@ -71,6 +78,7 @@ class Units:
     range: tuple[float, float] | None = None
     ranges: tuple[tuple[float, float], ...] = ()
     mean: tuple[float, ...] = ()
+    spread: tuple[Spread, ...] = ()
 
     @classmethod
     def of(cls, data: Mapping[str, Any], hidden: bool) -> Units:
@@ -99,7 +107,13 @@ class Units:
         mean = tuple(float(value) for value in data.get("mean", ()))
         if len(mean) not in (0, channels) or not all(map(math.isfinite, mean)):
             raise ValueError(f"its observations have {channels} channels of means {mean}")
-        return cls(Scaling(offset, scale), channels_first, hidden, clip, whole[0] if whole else None, ranges, mean)
+        spread = tuple(
+            Spread(*(tuple(map(float, view[part])) for part in Spread._fields)) for view in data.get("spread", ())
+        )
+        if not all(len(part) == len(scale) and all(map(math.isfinite, part)) for view in spread for part in view):
+            raise ValueError(f"its observations have {len(scale)} scales and the spread {spread}")
+        found = whole[0] if whole else None
+        return cls(Scaling(offset, scale), channels_first, hidden, clip, found, ranges, mean, spread)
 
     @property
     def bytes(self) -> bool:
@@ -140,7 +154,7 @@ class Units:
         Values may lie outside of the range by half of its width, and so may the mean and all but `RARE` values of a
         channel. A constant channel has to be that constant somewhere, and a warning says where it is not. Where no
         range is known, values may not be `EXTREME`. A warning names values that fill hardly any of the range, or of
-        that of a channel, negatives, and blank observations.
+        that of a channel, negatives, blank observations, and others that vary by far less, or about another mean.
 
         Args:
             observed: with an axis of channels.
@@ -157,12 +171,14 @@ class Units:
             raise ValueError("a mask is no picture with values 0 … 255, as those trained on")
         asked = self._check_range(float(seen.min()), float(seen.max()), rounding > 0)
         if self.ranges:
-            self._check_channels(observed, rounding, len(observed) >= SEVERAL and not asked)
+            asked |= self._check_channels(observed, rounding, len(observed) >= SEVERAL and not asked)
         if self.rounded_away(rounding) > 1:
             kind = str(given.dtype).removeprefix("torch.")
             raise ValueError(f"{kind} does not hold how the observations vary: give float64, as those trained on")
         if len(observed) >= SEVERAL and self.range is not None and self.range[0] < self.range[1]:
-            self._look_at(observed)
+            asked |= self._look_at(observed)
+            if self.spread and not asked:
+                self._compare(observed)
 
     def _check_range(self, low: float, high: float, floats: bool) -> bool:
         """Whether a warning asks for units."""
@@ -190,8 +206,10 @@ class Units:
             )
         return narrow
 
-    def _check_channels(self, observed: np.ndarray | Tensor, rounding: float, ask: bool) -> None:
-        """For a channel may be far smaller than another, or constant. Warn of small values if `ask`."""
+    def _check_channels(self, observed: np.ndarray | Tensor, rounding: float, ask: bool) -> bool:
+        """For a channel may be far smaller than another, or constant. Warn of small values if `ask`; whether a warning
+        did."""
+        asked = False
         axes = all_but_channels(observed.ndim, self.channels_first)
         found = zip(_means(observed, axes), *_extremes(observed, axes), strict=True)
         known = zip(self.ranges, self.constant, strict=True)
@@ -213,9 +231,11 @@ class Units:
                         f"{where} lies between {low:g} and {high:g}, but {trained}: bring it to the same units"
                     )
             if ask and 0 < max(-low, high) < LARGER * max(-least, most):
+                asked = True
                 warnings.warn(
                     f"{where} lies between {low:g} and {high:g}, and {trained}: is it in the same units?", stacklevel=3
                 )
+        return asked
 
     @staticmethod
     def _check_constant(where: str, found: tuple[float, float], allowed: tuple[float, float], constant: float) -> None:
@@ -233,29 +253,54 @@ class Units:
                 stacklevel=4,
             )
 
-    def _look_at(self, observed: np.ndarray | Tensor) -> None:
+    def _look_at(self, observed: np.ndarray | Tensor) -> bool:
         """Warn of observations that are blank, or the negatives of those trained on: black on white, not white on
-        black."""
+        black. Whether a warning did."""
         if _blank(observed, self.channels_first):
             warnings.warn("every observation is the same number all over: is this what is to be given?", stacklevel=3)
-            return
+            return True
         ranges = np.array(self.ranges if len(self.ranges) == len(self.mean) else [self.range] * len(self.mean))
         varying = ranges[:, 0] < ranges[:, 1] if self.mean else np.zeros(0, bool)
         if not varying.any():
-            return
+            return False
         low, high = ranges[varying].T
         means = _means(observed, all_but_channels(observed.ndim, self.channels_first), self.hidden)
         given, trained = np.array(means)[varying], np.array(self.mean)[varying]
         mirrored = low + high - trained
         pairs = (mirrored, trained), (given, mirrored), (given, trained)
         apart, near, far = (float(np.mean(abs(one - other) / (high - low))) for one, other in pairs)
-        if apart >= LOPSIDED and near < NEGATIVE * far:
+        negative = apart >= LOPSIDED and near < NEGATIVE * far
+        if negative:
             inverted = "invert them" if self.ranges else f"give {low[0] + high[0]:g} − x"
             warnings.warn(
                 f"observations look like negatives of those trained on (their mean is {given.mean():.3g}, and there "
                 f"{trained.mean():.3g}): if they are, {inverted}",
                 stacklevel=3,
             )
+        return negative
+
+    def _compare(self, observed: np.ndarray | Tensor) -> None:
+        """Warn where observations vary by far less than those trained on, or about another mean."""
+        rows = evenly(COMPARED, len(observed))
+        some = observed[rows] if isinstance(observed, Tensor) else as_tensor(observed[rows.numpy()])
+        values = self.scaled(some)
+        values = values if self.channels_first else values.movedim(-1, 1)
+        channel = unlike(values, self.spread)
+        if channel is None or self.constant[channel]:
+            return
+        several, offset, scale = len(self.scaling.scale) > 1, self.scaling.offset[channel], self.scaling.scale[channel]
+        given, trained = (
+            f"a mean of {offset + scale * view.mean[channel]:.3g} and a deviation of "
+            f"{scale * view.deviation[channel]:.3g}"
+            for view in (spread_of(values, not several), self.spread[0])
+        )
+        where, those, ask = "observations have", "those trained on", "are they"
+        if several:
+            where, those, ask = f"channel {channel} of the observations has", f"that of {those}", "is it"
+        warnings.warn(
+            f"{where} {given}, and {those} {trained}: {ask} in the same units?",
+            stacklevel=3,
+        )
 
 
 def _rounding(values: np.ndarray | Tensor) -> float:

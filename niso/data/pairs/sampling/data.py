@@ -16,6 +16,7 @@ from niso.data.evenly import evenly
 from niso.data.pairs.near_copies import near_copies
 from niso.data.pairs.outliers import outliers
 from niso.data.pairs.scaling import (
+    BYTES,
     Scaling,
     as_tensor,
     by_channel,
@@ -28,14 +29,18 @@ from niso.data.pairs.scaling import (
     units_of,
 )
 from niso.data.pairs.split import Parts, fingerprint
+from niso.data.pairs.spread import Spread, spread_of
 from niso.data.pairs.table import Table
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
+from niso.random import EVALUATION_SEED, step_generator
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
 _COPIED = 0.1
 """Share of near copies among held-out observations, above which a line says so."""
+SPREAD = 1_000
+"""Observations by which their spread is known."""
 BATCH = 256
 """Observations that are given at once where nothing is trained."""
 
@@ -98,11 +103,9 @@ class PairData(ABC):
         if self.table.clip is not None:
             return ""
 
-        def view(rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows channels ..."]:
-            x = self.view("x", rows)
-            return x if self.table.channels_first else x.movedim(-1, 1)
-
-        copied, compared = near_copies(view, self.rows["train"], self.rows["test"])
+        copied, compared = near_copies(
+            lambda rows: self._channels_first(self.view("x", rows)), self.rows["train"], self.rows["test"]
+        )
         if copied <= _COPIED * compared:
             return ""
         remedy = "give those that belong together one number in source"
@@ -111,7 +114,22 @@ class PairData(ABC):
             f"flatter: {'keep one of each, or save arrays and ' if self.table.files else ''}{remedy}"
         )
 
+    def _channels_first(self, values: Float[Tensor, "rows ..."]) -> Float[Tensor, "rows channels ..."]:
+        return values if self.table.channels_first else values.movedim(-1, 1)
+
     # What experiments call
+
+    def spreads(self) -> list[Spread]:
+        """Spread of each view that is trained on, also of one that niso makes; none of pictures in bytes."""
+        if self.scaling == BYTES:
+            return []
+        rows = self.chosen_evenly("train", SPREAD)
+        views = [self.view(name, rows) for name in self.table.views]
+        if len(views) == 1:
+            with torch.random.fork_rng([]):  # an action may draw from torch's own generator
+                made = list(self.pairs("train", BATCH, step_generator(EVALUATION_SEED, 0, "spread")))
+            views.append(torch.cat([tx for batch in made for tx in batch[1::2]]))
+        return [spread_of(self._channels_first(view), len(self.scaling.scale) == 1) for view in views]
 
     @abstractmethod
     def sample(self, size: int, views: int = 2, group: int = 1) -> tuple[Float[Tensor, "local ..."], ...]:
