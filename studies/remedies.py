@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils.hooks import RemovableHandle
 
 from niso.checks import Scalar
 from niso.cli.main import main as niso
@@ -48,13 +49,13 @@ def parameters(optimizer: Optimizer) -> list[Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def clip(norm: float = 1.0) -> None:
+def clip(norm: float = 1.0) -> RemovableHandle:
     """Clip the gradient of every step to this norm."""
 
     def before(optimizer: Optimizer, *_: object) -> None:
         nn.utils.clip_grad_norm_(parameters(optimizer), norm)
 
-    register_optimizer_step_pre_hook(before)
+    return register_optimizer_step_pre_hook(before)
 
 
 class Average:
@@ -63,7 +64,7 @@ class Average:
     def __init__(self, steps: int, decay: float = 0.999) -> None:
         self.steps, self.decay = steps, decay
         self.done, self.means = 0, list[Tensor]()
-        register_optimizer_step_post_hook(self)
+        self.handle = register_optimizer_step_post_hook(self)
 
     @torch.no_grad()
     def __call__(self, optimizer: Optimizer, *_: object) -> None:

@@ -435,8 +435,8 @@ def _unmeasured(m: Measured) -> Iterator[tuple[str, str, str]]:
     if "relative_map_error" not in m and "equivariance_error" in m:
         words = "whether maps know the transformation alone cannot be measured"
         yield words, "no two held-out pairs are known to share one T", ""
-    held_out, chance = m.get("held_out_observations", ROUGH), m.get("retrieval_map_chance", 0.0)
-    if held_out < ROUGH or chance > FEW:
+    held_out, chance = m.get("held_out_observations", math.nan), m.get("retrieval_map_chance", 0.0)
+    if held_out < ROUGH or (held_out >= ROUGH and chance > FEW):
         cause = f"held_out_observations {held_out:g} ({'not ' if held_out < ROUGH else ''}≥ {ROUGH})"
         if chance > FEW:
             cause += ", and too few that differ to say whether they are found by their transformed views"

@@ -301,7 +301,7 @@ class Pairs(Experiment):
                 "range": [min(data.ranges[0]), max(data.ranges[1])],
                 **({"ranges": list(data.ranges)} if len(data.ranges[0]) > 1 else {}),
                 "mean": means_of(table, data.rows["train"].numpy()),
-                **({"spread": [spread._asdict() for spread in spreads]} if (spreads := data.spreads()) else {}),
+                **({"spread": [spread._asdict() for spread in data.spreads]} if data.spreads else {}),
                 **{key: sketch(values) for key, values in geometry.items()},
                 **({} if shapes is None else {"preparation": preparation_of(shapes[0])}),
                 **({"own_networks": True} if self.config.architecture == "own" else {}),

@@ -62,7 +62,7 @@ def test_every_view_that_is_trained_on_is_known(transform):
     table = make_table("DATA", columns, Reading(kind="signals"))
     data = pair_data(table, transform, 5, 0.1, 0.1, 1.0, torch.device("cpu"))
     before = torch.get_rng_state()
-    spreads = data.spreads()
+    spreads = data.spreads
     assert len(spreads) == 2 and torch.equal(torch.get_rng_state(), before)
     rows = torch.arange(20)
     views = [data.view(name, rows).movedim(-1, 1) for name in table.views]
@@ -74,4 +74,4 @@ def test_every_view_that_is_trained_on_is_known(transform):
 def test_pictures_in_bytes_may_be_dark():
     x = np.random.default_rng(0).integers(256, size=(40, 8, 8), dtype=np.uint8)
     data = pair_data(make_table("DATA", {"x": x}, Reading()), "rotation", 5, 0.1, 0.1, 1.0, torch.device("cpu"))
-    assert data.spreads() == []
+    assert data.spreads == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -119,6 +120,7 @@ class PairData(ABC):
 
     # What experiments call
 
+    @cached_property
     def spreads(self) -> list[Spread]:
         """Spread of each view that is trained on, also of one that niso makes; none of pictures in bytes."""
         if self.scaling == BYTES:
