@@ -175,8 +175,8 @@ MAPS = Check(
     (
         Remedy("share each T among several observations and train niso-group", GROUPS),
         Remedy("a smaller --rank with more latent channels", GROUPS, needs="rank"),
-        Remedy("see whether all pairs of a group share one T", needs="group"),
         Remedy("train for longer (--steps)", needs="group"),
+        Remedy("where DATA gives the groups, see whether all pairs of one share one T", needs="group"),
     ),
 )
 
