@@ -188,7 +188,7 @@ RELATED = Check(
     False,
     "pair_discrimination",
     (
-        Remedy("see whether each row of tx is the transformed one of the same row of x"),
+        Remedy("where DATA gives pairs, see whether each row of tx is the transformed one of the same row of x"),
         Remedy("see whether views show the same, as crops do not"),
         Remedy("train niso-vicreg, or in groups niso-group-vicreg, whose invariants must vary", OF_INVARIANTS),
         Remedy("train for longer (--steps)"),

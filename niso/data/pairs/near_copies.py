@@ -26,6 +26,8 @@ _HALVINGS = 40
 """Distances that are tried, each half of the one before."""
 _TRAINED, _HELD_OUT = 20_000, 1_000
 """Observations that are compared, at most."""
+_VALUES = 100_000_000
+"""Values of these, at most: they are read in a few seconds."""
 _AVERAGES = 64
 """Numbers that stand for an observation, at most."""
 _CHANNELS = 16
@@ -50,8 +52,11 @@ def near_copies(
         view: scaled observations of rows, channels first.
         trained, held_out: rows, of which at most so many are compared as take a few seconds.
     """
-    trained, held_out = trained[evenly(_TRAINED, len(trained))], held_out[evenly(_HELD_OUT, len(held_out))]
-    theirs, ours = (torch.cat([averages(view(part)) for part in rows.split(_TOGETHER)]) for rows in (trained, held_out))
+    size = view(trained[:1]).numel()
+    room, together = max(_VALUES // size, _TOGETHER), max(1, min(_TOGETHER, _VALUES // (8 * size)))
+    trained = trained[evenly(min(_TRAINED, room), len(trained))]
+    held_out = held_out[evenly(min(_HELD_OUT, room // 10), len(held_out))]
+    theirs, ours = (torch.cat([averages(view(part)) for part in rows.split(together)]) for rows in (trained, held_out))
     most, distance, nearest = close(ours, theirs)
     copied = distance < most
     rows, others = held_out[copied.cpu()], trained[nearest[copied].cpu()]
@@ -61,7 +66,7 @@ def near_copies(
     alike = torch.cat(
         [
             _alike(view(row), view(other), view(any_one))
-            for row, other, any_one in zip(*(part.split(_TOGETHER) for part in (rows, others, random)), strict=True)
+            for row, other, any_one in zip(*(part.split(together) for part in (rows, others, random)), strict=True)
         ]
     )
     copied[copied.clone()] = alike

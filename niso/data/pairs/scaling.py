@@ -141,7 +141,7 @@ def _missing(table: Table, rows: np.ndarray) -> str:
             next_one = np.where(same, np.inf, values).min(0)
             apart = (next_one - lowest > highest - next_one) & (highest > next_one)
             share = same.mean(0)
-            for channel in np.flatnonzero(apart & (_SELDOM < share) & (share <= 0.5)):
+            for channel in np.flatnonzero(apart & (same.sum(0) > 1) & (_SELDOM < share) & (share <= 0.5)):
                 others = sign * values[~same[:, channel], channel]
                 if len(np.unique(others[:: max(1, len(others) // 1000)])) > _CLASSES:
                     return (

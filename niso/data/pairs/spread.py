@@ -9,10 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-NARROW = 0.25
-"""Share of the variation within observations that are trained on, below which that of others is in other units."""
+RARE = 0.01
+"""Share of the observations that are trained on whose mean is lower, or higher, or that vary less."""
+NARROW = 0.8
+"""Of the deviation within these, that below which others are in other units."""
 MOST = 0.9
-"""Share of the observations that have to lie so: of those like the ones trained on half do at most."""
+"""Share of the others that have to lie so: a class, or any other part of the data, does not."""
 
 
 class Spread(NamedTuple):
@@ -20,36 +22,41 @@ class Spread(NamedTuple):
 
     Attributes:
         mean, deviation: of all values.
-        within: middle one of the deviations within an observation.
+        low, high: of the means of all observations but `RARE` ones.
+        within: least deviation within an observation, but for `RARE` ones.
     """
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
     within: tuple[float, ...]
 
 
 def spread_of(x: Float[Tensor, "rows channels ..."], alike: bool) -> Spread:
     """Spread of observations whose channels have one scale (`alike`), or one each."""
     values = _by_scale(x, alike)
-    numbers = values.mean((0, 2)), values.std((0, 2), correction=0), values.std(2, correction=0).median(0).values
+    means, deviations = values.mean(2), values.std(2, correction=0)
+    low, within = (part.quantile(RARE, 0, interpolation="lower") for part in (means, deviations))
+    high = means.quantile(1 - RARE, 0, interpolation="higher")
+    numbers = values.mean((0, 2)), values.std((0, 2), correction=0), low, high, within
     return Spread(*(tuple(float(f"{number:.6g}") for number in part.tolist()) for part in numbers))
 
 
 def unlike(x: Float[Tensor, "rows channels ..."], trained: Sequence[Spread]) -> int | None:
     """The first channel, of those with a scale, that is unlike the one of every view that is trained on; None if none.
 
-    Nearly all observations then vary by less than `NARROW` of what is usual, or have a mean that is farther than one
-    deviation from the usual one, all on one side: at most half of those trained on do.
+    Nearly all observations then have a mean beyond those of all but `RARE` observations that are trained on, on one
+    side, or vary by less than all but `RARE` do.
     """
     values = _by_scale(x, len(trained[0].mean) == 1)
-    mean, within = values.mean(2), values.std(2, correction=0)
-    least, most = mean.quantile(1 - MOST, 0, interpolation="lower"), mean.quantile(MOST, 0, interpolation="higher")
-    widest = within.quantile(MOST, 0, interpolation="higher")
+    means, deviations = values.mean(2), values.std(2, correction=0)
     found = torch.ones(values.shape[1], dtype=torch.bool, device=x.device)
     for view in trained:
-        centre, deviation, usual = (torch.tensor(part, dtype=values.dtype, device=x.device) for part in view)
-        off = ((least > centre + deviation) | (most < centre - deviation)) & (deviation > 0)
-        found &= off | (widest < NARROW * usual)
+        _, deviation, low, high, within = (torch.tensor(part, dtype=values.dtype, device=x.device) for part in view)
+        shares = [part.double().mean(0) for part in (means < low, means > high, deviations < NARROW * within)]
+        off = ((shares[0] >= MOST) | (shares[1] >= MOST)) & (deviation > 0)
+        found &= off | (shares[2] >= MOST)
     return int(found.nonzero()[0]) if found.any() else None
 
 

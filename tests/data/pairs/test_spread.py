@@ -44,6 +44,18 @@ def test_observations_of_the_same_distribution_are_not_asked_about(name, alike):
     assert all(unlike(part, trained) is None for part in others.split(100))
 
 
+def test_a_part_of_the_data_is_not_asked_about():
+    """As one class of several: stations of other levels, quiet among loud."""
+    levels, kind = np.linspace(-12, 29, 10), np.random.default_rng(0).integers(0, 10, N)
+    stations = levels[kind][:, None, None] + 3 * noise(0)
+    loud = np.where(kind[:, None, None] < 8, 1.0, 0.2) * noise(1)
+    for x in (stations, loud):
+        trained = [spread_of(torch.from_numpy(x[::2]), alike=True)]
+        for one in range(10):
+            assert unlike(torch.from_numpy(x[1::2][kind[1::2] == one]), trained) is None
+        assert unlike(torch.from_numpy(x[1::2] / 10), trained) == 0
+
+
 @pytest.mark.parametrize("change", [lambda x: x / 8 + 0.5, lambda x: x + 3, lambda x: x - 3, lambda x: x / 100])
 def test_other_units_are_told(change):
     trained, others = [spread_of(torch.from_numpy(noise(0)), alike=False)], noise(100, 8)

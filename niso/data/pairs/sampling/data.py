@@ -128,7 +128,9 @@ class PairData(ABC):
         rows = self.chosen_evenly("train", SPREAD)
         views = [self.view(name, rows) for name in self.table.views]
         if len(views) == 1:
-            with torch.random.fork_rng([]):  # an action may draw from torch's own generator
+            with torch.random.fork_rng(
+                [self.device] if self.device.type == "cuda" else []
+            ):  # an action may draw from torch's own generator
                 made = list(self.pairs("train", BATCH, step_generator(EVALUATION_SEED, 0, "spread")))
             views.append(torch.cat([tx for batch in made for tx in batch[1::2]]))
         return [spread_of(self._channels_first(view), len(self.scaling.scale) == 1) for view in views]
