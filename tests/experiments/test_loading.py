@@ -208,7 +208,7 @@ def test_negatives_are_told_by_the_means_of_channels(signed, tmp_path):
 
 def test_other_units_inside_of_the_range_are_asked_about(fitted, tmp_path, recwarn):
     model, x = fitted
-    model.encode(x), model.encode(x[:8]), model.encode(x[:7] + 2), model.encode(x / 3)
+    model.encode(x), model.encode(x[:8]), model.encode(x[:7] + 2), model.encode(0.9 * x)
     assert not recwarn
     file = model.save(tmp_path / "model") / "config.json"
     for wrong in (x / 10 + 0.5, x + 2, torch.from_numpy(x / 10)):

@@ -151,8 +151,9 @@ class Units:
     def check(self, observed: np.ndarray | Tensor, given: np.ndarray | Tensor) -> None:
         """Check that observations are in these units, and given in a type that holds how they vary.
 
-        Values may lie outside of the range by half of its width, and so may the mean and all but `RARE` values of a
-        channel. A constant channel has to be that constant somewhere, and a warning says where it is not. Where no
+        All but `RARE` values have to lie within the range, or outside of it by half of its width at most, and all
+        pixels; a warning names the others, where channels have one range. So has the mean of a channel with a range of
+        its own. A constant channel has to be that constant somewhere, and a warning says where it is not. Where no
         range is known, values may not be `EXTREME`. A warning names values that fill hardly any of the range, or of
         that of a channel, negatives, blank observations, and others that vary by far less, or about another mean.
 
@@ -169,7 +170,7 @@ class Units:
         rounding = _rounding(given)
         if self.bytes and str(given.dtype).endswith("bool"):
             raise ValueError("a mask is no picture with values 0 … 255, as those trained on")
-        asked = self._check_range(float(seen.min()), float(seen.max()), rounding > 0)
+        asked = self._check_range(seen, rounding > 0)
         if self.ranges:
             asked |= self._check_channels(observed, rounding, len(observed) >= SEVERAL and not asked)
         if self.rounded_away(rounding) > 1:
@@ -180,8 +181,9 @@ class Units:
             if self.spread and not asked:
                 self._compare(observed)
 
-    def _check_range(self, low: float, high: float, floats: bool) -> bool:
+    def _check_range(self, seen: np.ndarray | Tensor, floats: bool) -> bool:
         """Whether a warning asks for units."""
+        low, high = float(seen.min()), float(seen.max())
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ValueError("observations hold NaN or infinite values: repair or remove them")
         largest = max(-low, high)
@@ -192,19 +194,20 @@ class Units:
             return False
         room = (most - least) * OUTSIDE
         small = floats and self.range == PIXELS and -1 <= low and high <= 1 and (low, high) != (0, 0)
-        if low < least - room or high > most + room or small:
+        beyond = low < least - room or high > most + room
+        if small or (beyond and (self.range == PIXELS or _share_beyond(seen, least - room, most + room) > RARE)):
             raise ValueError(
                 f"observations lie between {low:g} and {high:g}, but those trained on between {least:g} and {most:g}: "
                 "bring them to the same units"
             )
-        narrow = 0 < high - low < NARROW * (most - least) and self.range != PIXELS
-        if narrow:
+        asked = beyond or (0 < high - low < NARROW * (most - least) and self.range != PIXELS)
+        if asked:  # a few values beyond may be those of heavy tails, or stand for missing ones
             warnings.warn(
                 f"observations lie between {low:g} and {high:g}, and those trained on between {least:g} and {most:g}: "
                 "are they in the same units?",
                 stacklevel=2,
             )
-        return narrow
+        return asked
 
     def _check_channels(self, observed: np.ndarray | Tensor, rounding: float, ask: bool) -> bool:
         """For a channel may be far smaller than another, or constant. Warn of small values if `ask`; whether a warning
@@ -224,9 +227,7 @@ class Units:
                 raise ValueError(f"{where} has a mean of {mean:g}, but {trained}: bring it to the same units")
             if low < least - room or high > most + room:
                 values = observed[:, channel] if self.channels_first else observed[..., channel]
-                lower, upper = np.float64(least - room), np.float64(most + room)  # half precision may not hold them
-                outside = int(((values < lower) | (values > upper)).sum())
-                if outside > max(1, RARE * math.prod(values.shape)):
+                if _share_beyond(values, least - room, most + room) > RARE:
                     raise ValueError(
                         f"{where} lies between {low:g} and {high:g}, but {trained}: bring it to the same units"
                     )
@@ -301,6 +302,13 @@ class Units:
             f"{where} {given}, and {those} {trained}: {ask} in the same units?",
             stacklevel=3,
         )
+
+
+def _share_beyond(values: np.ndarray | Tensor, low: float, high: float) -> float:
+    """Share of the values that are lower or higher; of one alone, 0."""
+    lower, upper = np.float64(low), np.float64(high)  # half precision may not hold them
+    beyond = int(((values < lower) | (values > upper)).sum())
+    return beyond / math.prod(values.shape) if beyond > 1 else 0.0
 
 
 def _rounding(values: np.ndarray | Tensor) -> float:

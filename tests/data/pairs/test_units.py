@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from niso.data.pairs.reading import Reading
-from niso.data.pairs.scaling import ranges_of, scaling_of
+from niso.data.pairs.scaling import Scaling, ranges_of, scaling_of
 from niso.data.pairs.table import make_table
 from niso.data.pairs.units import LOST, Units
 
@@ -110,3 +110,16 @@ def test_bounds_may_be_more_than_half_precision_holds():
     units = units_of(x := images(SMALL, 30 * VARYING + 10_000, 50 * (VARYING - 500)))
     x[0, 1, 0, 0] = -65_000
     check(units, x.astype(np.float16))
+
+
+def test_a_few_values_beyond_the_range_are_asked_about_and_no_pixels():
+    units = Units(Scaling((0.0,), (1.0,)), channels_first=True, range=(-1.0, 1.0))
+    x = np.random.default_rng(0).uniform(-1, 1, (5, 1, 10, 10))
+    x[0, 0, 0, :4] = 40.0  # as of heavy tails
+    with pytest.warns(
+        UserWarning, match=r"lie between -.* and 40, and .* between -1 and 1: are they in the same units"
+    ):
+        units.check(x, x)
+    x[:, 0, 0, :2] = 40.0
+    with pytest.raises(ValueError, match="bring them to the same units"):
+        units.check(x, x)
