@@ -1087,6 +1087,7 @@ def test_tensors_that_cannot_be_read_are_refused(fitted, unread):
         fitted[0].encode(unread)
 
 
+@pytest.mark.filterwarnings("ignore:.*same units")  # absolute values have another mean
 @pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
 def test_tensors_of_unsigned_integers_are_encoded(fitted, dtype):
     values = np.abs(fitted[1]).round()
