@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
 
-from niso.data.pairs.scaling import BYTES, Scaling, all_but_channels
-from niso.data.pairs.table import ROWS, Table
+from niso.data.pairs.scaling import Bounds
 
 _FAR = 20
 """Distance from the range of all other observations, in widths of that range, from which a value is far off."""
@@ -24,19 +24,21 @@ class Outliers(NamedTuple):
     text: str
 
 
-def outliers(table: Table, scaling: Scaling) -> Outliers:
-    """Those of all views and parts; of each channel where channels are scaled one by one."""
-    none = Outliers(np.zeros(0, int), "")
-    if scaling == BYTES:
-        return none
-    bounds = [_bounds(view, table, scaling) for view in table.views.values()]
-    low, high = np.stack([one for one, _ in bounds]), np.stack([one for _, one in bounds])
-    for channel in range(low.shape[-1]):
-        rows = _far(low[..., channel], high[..., channel])
-        if len(rows):
-            where = f" in channel {channel}" if low.shape[-1] > 1 else ""
-            return Outliers(rows, _said(list(table.views), low[..., channel], high[..., channel], rows, where))
-    return none
+def outliers(views: Collection[str], bounds: Bounds | None) -> Outliers:
+    """Those of all views and parts; of each channel where channels are scaled one by one.
+
+    Args:
+        views: their names.
+        bounds: of their observations; None of pictures in bytes.
+    """
+    if bounds is not None:
+        low, high = bounds
+        for channel in range(low.shape[-1]):
+            rows = _far(low[..., channel], high[..., channel])
+            if len(rows):
+                where = f" in channel {channel}" if low.shape[-1] > 1 else ""
+                return Outliers(rows, _said(list(views), low[..., channel], high[..., channel], rows, where))
+    return Outliers(np.zeros(0, int), "")
 
 
 def _said(keys: list[str], low: np.ndarray, high: np.ndarray, rows: np.ndarray, where: str) -> str:
@@ -50,17 +52,6 @@ def _said(keys: list[str], low: np.ndarray, high: np.ndarray, rows: np.ndarray, 
         f"row {rows[row]} of {keys[view]} holds {value:.3g}{where}{also}, far outside the {least:.3g} … {most:.3g} of "
         f"the other rows: repair {them}, or leave {them} out"
     )
-
-
-def _bounds(view: np.ndarray, table: Table, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest value (rows, channels) of each observation, or (rows, 1) where channels are alike."""
-    axes = all_but_channels(view.ndim, table.channels_first)[1:]
-    parts = [view[start : start + ROWS] for start in range(0, len(view), ROWS)]
-    bounds = [np.concatenate([getattr(part, name)(axes) for part in parts]).astype(float) for name in ("min", "max")]
-    low, high = bounds
-    if len(scaling.offset) > 1 or low.shape[1] == 1:
-        return low, high
-    return low.min(1, keepdims=True), high.max(1, keepdims=True)
 
 
 def _far(low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -158,17 +158,35 @@ def _sample(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
     return values[np.sort(chosen)].astype(np.float64)
 
 
-def ranges_of(table: Table, scaling: Scaling) -> tuple[list[float], list[float]]:
-    """Smallest and largest values of all views, by which observations in other units are told from these: one of each,
-    or one a channel, as in `scaling`."""
+class Bounds(NamedTuple):
+    """Smallest and largest values (views, rows, channels) of each observation, or of all channels together (views,
+    rows, 1) where they have one scale."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+
+def bounds_of(table: Table, scaling: Scaling) -> Bounds | None:
+    """Those of all views, by one look at the data; None of pictures in bytes."""
     if scaling == BYTES:
-        return [0.0], [255.0]
-    several = len(scaling.offset) > 1
-    axes = all_but_channels(table.views["x"].ndim, table.channels_first) if several else None
-    parts = [values[start : start + ROWS] for values in table.views.values() for start in range(0, len(values), ROWS)]
-    lowest = np.min([part.min(axes) for part in parts], axis=0)
-    highest = np.max([part.max(axes) for part in parts], axis=0)
-    return np.atleast_1d(lowest).astype(float).tolist(), np.atleast_1d(highest).astype(float).tolist()
+        return None
+    axes = all_but_channels(table.views["x"].ndim, table.channels_first)[1:]
+    views = [[view[start : start + ROWS] for start in range(0, len(view), ROWS)] for view in table.views.values()]
+    found = [[(part.min(axes), part.max(axes)) for part in parts] for parts in views]
+    low, high = (np.stack([np.concatenate(parts).astype(float) for parts in side]) for side in _sides(found))
+    if len(scaling.offset) == 1:
+        low, high = low.min(2, keepdims=True), high.max(2, keepdims=True)
+    return Bounds(low, high)
+
+
+def _sides(found: list[list[tuple[np.ndarray, np.ndarray]]]) -> list[list[list[np.ndarray]]]:
+    return [[[pair[side] for pair in parts] for parts in found] for side in (0, 1)]
+
+
+def ranges_of(bounds: Bounds | None) -> tuple[list[float], list[float]]:
+    """Smallest and largest values of all views, by which observations in other units are told from these: one of each,
+    or one a channel."""
+    return ([0.0], [255.0]) if bounds is None else (bounds.low.min((0, 1)).tolist(), bounds.high.max((0, 1)).tolist())
 
 
 def means_of(table: Table, rows: np.ndarray) -> list[float]:

@@ -5,7 +5,7 @@ import pytest
 
 from niso.data.pairs.outliers import outliers
 from niso.data.pairs.reading import Reading
-from niso.data.pairs.scaling import scaling_of
+from niso.data.pairs.scaling import bounds_of, scaling_of
 from niso.data.pairs.table import make_table
 
 N = 300
@@ -14,7 +14,7 @@ SHAPES = {"images": (8, 8), "signals": (16, 2), "points": (20, 1)}
 
 def found(kind, **columns):
     table = make_table("DATA", columns, Reading(kind=kind))
-    return outliers(table, scaling_of(table, np.arange(N)))
+    return outliers(table.views, bounds_of(table, scaling_of(table, np.arange(N))))
 
 
 def values(kind, seed=0):

@@ -13,6 +13,7 @@ from niso.data.pairs.find import find_reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.scaling import (
     as_tensor,
+    bounds_of,
     by_channel,
     extremes_of,
     other_units,
@@ -200,7 +201,8 @@ def test_images_are_scaled_to_minus_one_to_one_and_signals_channel_by_channel():
     masks = np.zeros((N, 8, 8), np.uint8)
     masks[0] = 1
     read = table(x=masks)
-    assert scaling_of(read, rows) == ((0.5,), (0.5,)) and ranges_of(read, scaling_of(read, rows)) == ([0], [1])
+    scaling = scaling_of(read, rows)
+    assert scaling == ((0.5,), (0.5,)) and ranges_of(bounds_of(read, scaling)) == ([0], [1])
     counts = table(Reading(kind="signals"), x=np.arange(N * 50, dtype=np.uint8).reshape(N, 50) % 9)
     assert scaling_of(counts, rows) == scaling_of(replace(counts, views={"x": counts.views["x"].astype(int)}), rows)
     low, high = np.zeros((N, 8, 8)), np.ones((N, 8, 8))

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from niso.data.pairs.reading import Reading
-from niso.data.pairs.scaling import Scaling, ranges_of, scaling_of
+from niso.data.pairs.scaling import Scaling, bounds_of, ranges_of, scaling_of
 from niso.data.pairs.table import make_table
 from niso.data.pairs.units import LOST, Units
 
@@ -23,7 +23,7 @@ def units_of(x, tx=None):
     """Those of a model that is trained on these images."""
     table = make_table("DATA", {"x": x, "tx": x if tx is None else tx}, Reading(kind="images"))
     scaling = scaling_of(table, np.arange(len(x)))
-    ranges = ranges_of(table, scaling)
+    ranges = ranges_of(bounds_of(table, scaling))
     facts = {"kind": "images", "shape": table.shape, "scaling": scaling._asdict(), "ranges": ranges}
     return Units.of({**facts, "range": (min(ranges[0]), max(ranges[1]))}, hidden=False)
 

@@ -20,6 +20,7 @@ from niso.data.pairs.scaling import (
     BYTES,
     Scaling,
     as_tensor,
+    bounds_of,
     by_channel,
     bytes_of,
     extremes_of,
@@ -82,14 +83,15 @@ class PairData(ABC):
         }
         self.fingerprint = fingerprint(table, parts)
         self.scaling: Scaling = scaling_of(table, parts.train)
-        far = outliers(table, self.scaling)
+        bounds = bounds_of(table, self.scaling)
+        far = outliers(table.views, bounds)
         doubts = {
             "extreme values": extremes_of(table, parts.train, self.scaling),
             "a value far off": far.text,
             "few observations": parts.repeated,
             "units": other_units(table, np.setdiff1d(parts.train, far.rows)),
         }
-        self.ranges = ranges_of(table, self.scaling)
+        self.ranges = ranges_of(bounds)
         self._resident: dict[str, Tensor] = {}
         if sum(map(bytes_of, table.views.values())) <= memory * 1e9:
             self._resident = {key: as_tensor(values).to(device) for key, values in table.views.items()}
@@ -128,9 +130,8 @@ class PairData(ABC):
         rows = self.chosen_evenly("train", SPREAD)
         views = [self.view(name, rows) for name in self.table.views]
         if len(views) == 1:
-            with torch.random.fork_rng(
-                [self.device] if self.device.type == "cuda" else []
-            ):  # an action may draw from torch's own generator
+            there = [self.device] if self.device.type == "cuda" else []
+            with torch.random.fork_rng(there):  # an action may draw from torch's own generators
                 made = list(self.pairs("train", BATCH, step_generator(EVALUATION_SEED, 0, "spread")))
             views.append(torch.cat([tx for batch in made for tx in batch[1::2]]))
         return [spread_of(self._channels_first(view), len(self.scaling.scale) == 1) for view in views]
