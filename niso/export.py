@@ -149,7 +149,7 @@ def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:
         if fitted.classifier is not None:
             programs["predict"] = Predict(fitted, fitted.classifier).to(dtype), (x[0],)
         free = fitted.any_channels
-        contents = {folder / f"{name}.{form}": _content(name, *parts, free, form) for name, parts in programs.items()}
+        contents = {folder / f"{name}.{form}": content_of(name, *parts, free, form) for name, parts in programs.items()}
         axes = [
             f"{_axes(inputs, free)} → {_axes([module(*inputs)], free and module.gives_channels)}"
             for module, inputs in programs.values()
@@ -178,7 +178,7 @@ def frozen(method: Method) -> Method:
     return method
 
 
-def _content(name: str, module: Program, inputs: tuple[Tensor, ...], free: bool, form: Format) -> bytes:
+def content_of(name: str, module: Program, inputs: tuple[Tensor, ...], free: bool, form: Format) -> bytes:
     """A program's file, for batches of any size and, where free, any number of channels."""
     axes = {0: torch.export.Dim("batch", min=1)}
     if free:

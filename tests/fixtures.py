@@ -24,7 +24,7 @@ import yaml
 from hypothesis import HealthCheck, settings
 from PIL import Image
 
-import tests.checks  # noqa: F401 (from here on functions of niso check types and shapes)
+import tests.checks  # from here on functions of niso check types and shapes
 from niso.registry import Registry
 
 settings.register_profile(
@@ -115,6 +115,7 @@ def options_once():
 
 @pytest.fixture(autouse=True)
 def seeded():
+    tests.checks.tests.begun += 1
     torch.default_generator.manual_seed(0)  # torch.manual_seed also looks for GPUs, and formats its caller's stack
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from niso import losses
 from niso.config import Optimisation
 from niso.networks import MLP
-from tests.checks import checked
+from tests.checks import CALLS, checked, tests
 
 
 def test_functions_methods_and_dataclasses_of_niso_are_checked():
@@ -71,3 +71,16 @@ def test_names_for_type_checkers_alone_are_not_checked():
     checked(known_later)(object(), 1)
     with pytest.raises(TypeCheckError, match="parameter b"):
         checked(known_later)(object(), "one")
+
+
+def test_calls_beyond_a_number_are_checked_in_the_next_test_again():
+    @checked
+    def doubled(a: int) -> int:
+        return 2 * a
+
+    for number in range(CALLS):
+        doubled(number)
+    assert doubled("a") == "aa"
+    tests.begun += 1
+    with pytest.raises(TypeCheckError, match="parameter a"):
+        doubled("a")

@@ -93,16 +93,31 @@ def test_programs_of_torch_give_the_same(classifier, tmp_path, observed, refused
     assert words in refused("export", classifier, "-o", tmp_path / "mine.onnx")
 
 
+SOLVE = """
+from pathlib import Path
+import torch
+import niso
+from niso.export import Solve, content_of
+for model in {models!r}:
+    fitted = niso.load(model)
+    x = torch.randn(2, 2, *fitted.shape)
+    Path(f"{{model}}.pt2").write_bytes(content_of("map", Solve(fitted), tuple(x), False, "pt2"))
+"""
+
+
 @pytest.mark.slow
-def test_maps_between_latents_are_exported(tmp_path, export):
+def test_maps_between_latents_are_exported(tmp_path, outside):
     """Of the method without a basis, and also where there are more channels than points, or fewer."""
     few = {"steps": 2, "batch_size": 4, "evaluation_pairs": 8, "progress": False, "method": "niso-no-basis"}
     x = np.random.default_rng(0).standard_normal((2, 20, 8, 2)).astype(np.float32)
-    for channels in (4, 32):
-        fitted = library.fit(*x, latent_channels=channels, **few)
-        done = export(fitted.save(tmp_path / f"model{channels}"), "-o", tmp_path / f"out{channels}")
-        assert done.status == 0 and done.err == "", done.err
-        solve = torch.export.load(tmp_path / f"out{channels}" / "map.pt2").module()
+    models = {
+        str(tmp_path / f"model{channels}"): library.fit(*x, latent_channels=channels, **few) for channels in (4, 32)
+    }
+    for model, fitted in models.items():
+        fitted.save(Path(model))
+    outside(SOLVE.format(models=list(models)))
+    for model, fitted in models.items():
+        solve = torch.export.load(f"{model}.pt2").module()
         for count in (1, 5):
             tau = solve(*torch.from_numpy(x[:, :count]))
             np.testing.assert_allclose(tau.numpy(), fitted.map(*x[:, :count]), atol=1e-4)
@@ -111,7 +126,7 @@ def test_maps_between_latents_are_exported(tmp_path, export):
 BRANCHING = """
 import contextlib, io, torch
 from niso.errors import InputError
-from niso.export import _content
+from niso.export import content_of
 
 class Branching(torch.nn.Module):
     def forward(self, x):
@@ -119,7 +134,7 @@ class Branching(torch.nn.Module):
 
 with contextlib.redirect_stderr(io.StringIO()) as err:
     try:
-        _content("map", Branching(), (torch.ones(2, 3),), False, "pt2")
+        content_of("map", Branching(), (torch.ones(2, 3),), False, "pt2")
     except InputError as refusal:
         print(str(refusal).count("\\n"), refusal)
 print(repr(err.getvalue()))
@@ -213,7 +228,7 @@ def test_packages_that_torch_cannot_use_are_named(model_folder, monkeypatch):
     monkeypatch.setattr(torch.export, "export", exported)
     words = r"do not fit \(No module named .*torch_9_0'\): pip install onnx 'onnxscript>=0.6' onnxruntime$"
     with pytest.raises(InputError, match=words):
-        exporting._content("encode", Encode(library.load(model_folder)), (torch.zeros(2, 3, 8, 8),), False, "onnx")
+        exporting.content_of("encode", Encode(library.load(model_folder)), (torch.zeros(2, 3, 8, 8),), False, "onnx")
 
 
 def test_the_graph_has_names_of_axes_and_no_traces():
@@ -249,7 +264,7 @@ def test_the_model_that_is_exported_stays_as_it_is(model_folder):
 
 @pytest.mark.parametrize("has_maps", [True, False])
 def test_a_map_is_exported_where_the_method_has_maps(model_folder, tmp_path, monkeypatch, has_maps):
-    monkeypatch.setattr(exporting, "_content", lambda name, *_: name.encode())
+    monkeypatch.setattr(exporting, "content_of", lambda name, *_: name.encode())
     fitted = library.load(model_folder)
     fitted.method.has_maps = has_maps
     written = exporting.export(fitted, tmp_path, "pt2")
@@ -262,7 +277,7 @@ def test_a_map_is_exported_where_the_method_has_maps(model_folder, tmp_path, mon
 
 def test_an_export_that_was_cut_off_is_made_again(model_folder, tmp_path, monkeypatch, niso, refused):
     """After each of its files but the last."""
-    monkeypatch.setattr(exporting, "_content", lambda *_: b"")
+    monkeypatch.setattr(exporting, "content_of", lambda *_: b"")
     real, out = exporting.write_atomically, tmp_path / "out"
     for whole in (1, 2):
         written = list[Path]()
@@ -283,7 +298,7 @@ def test_an_export_that_was_cut_off_is_made_again(model_folder, tmp_path, monkey
 
 def test_what_programs_take_has_the_axis_of_channels(tmp_path, monkeypatch, niso):
     """Also where the observations have none."""
-    monkeypatch.setattr(exporting, "_content", lambda *_: b"")
+    monkeypatch.setattr(exporting, "content_of", lambda *_: b"")
     x = np.random.default_rng(0).standard_normal((20, 2, 32)).astype(np.float32)
     few = {"steps": 3, "rank": 4, "batch_size": 4, "evaluation_pairs": 8, "progress": False}
     model = library.fit(x[:, 0], x[:, 1], **few).save(tmp_path / "model")

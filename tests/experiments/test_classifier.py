@@ -264,13 +264,23 @@ def test_a_moved_model_classifies_on_the_device(run_once, prepared, tmp_path, de
     np.testing.assert_allclose(there.probabilities(maps), here, atol=1e-4)
 
 
+PREDICT = """
+from pathlib import Path
+import torch
+import niso
+from niso.export import Predict, content_of
+fitted = niso.load({run!r})
+content = content_of("predict", Predict(fitted, fitted.classifier), (torch.randn(2, *fitted.shape),), False, "pt2")
+Path({out!r}).write_bytes(content)
+"""
+
+
 @pytest.mark.slow
 def test_programs_give_the_same_probabilities(run_once, prepared, tmp_path, outside):
-    run, out = run_once("niso"), tmp_path / "exported"
-    made = f"print(*export(niso.load({str(run)!r}), Path({str(out)!r}), 'pt2').values(), sep='|')"
-    printed = outside(f"import niso\nfrom pathlib import Path\nfrom niso.export import export\n{made}").strip()
-    assert printed.split("|")[-1] == "float32 (batch, 2, 8, 16) → (batch, 3) of class0, class1, class2"
-    program, fitted = torch.export.load(out / "predict.pt2").module(), library.load(run)
+    """Of a network on maps; tests/cli/test_export.py reads the programs of a whole model."""
+    run, out = run_once("niso"), tmp_path / "predict.pt2"
+    outside(PREDICT.format(run=str(run), out=str(out)))
+    program, fitted = torch.export.load(out).module(), library.load(run)
     for name in ("class0/0", "class2/3"):
         maps = of_shape(prepared, name).astype(np.float32)
         found = program(torch.from_numpy(maps)).detach().numpy()
