@@ -111,7 +111,11 @@ def ate(
     Raises:
         ValueError: the true camera does not move, or a position is not finite.
     """
-    return ate_normalised(predicted, truth) / math.sqrt(3 * truth.shape[-2])
+    return _ate(ate_normalised(predicted, truth), truth.shape[-2])
+
+
+def _ate(normalised: Float[Tensor, "*batch"], frames: int) -> Float[Tensor, "*batch"]:
+    return normalised / math.sqrt(3 * frames)
 
 
 def ate_normalised(
@@ -185,7 +189,8 @@ def errors(predicted_motions: Float[Tensor, "pairs 4 4"], true_poses: Float[Tens
     predicted, truth = se3.translation(compose(motions)), se3.translation(poses)
     line = straight_line(len(poses)).to(truth.device)
     paths = torch.stack((predicted, line)), truth.expand(2, -1, -1)
-    scores = torch.stack((ate(*paths), ate_normalised(*paths), ate_sim3(*paths)), dim=1)
+    normalised = ate_normalised(*paths)
+    scores = torch.stack((_ate(normalised, len(poses)), normalised, ate_sim3(*paths)), dim=1)
     angles = translation_angles(motions, true_motions)
     means = torch.stack((rotation_errors(motions, true_motions).mean(), angles.nanmean()))
     return TrajectoryErrors(*torch.cat((scores[0], means, scores[1])).tolist())

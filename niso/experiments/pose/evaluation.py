@@ -258,9 +258,10 @@ def evaluate(
         for skip, truth in true.items():
             several = motions[skip]
             results.motions[skip][number] = several[1]
-            results.errors[skip][number] = trajectory.errors(several[1], truth)
-            average = trajectory.relative_poses(averaged(several)) if len(several) > 1 else several[1]
-            of_averages[skip].append(trajectory.errors(average, truth))
+            errors = results.errors[skip][number] = trajectory.errors(several[1], truth)
+            if len(several) > 1:
+                errors = trajectory.errors(trajectory.relative_poses(averaged(several)), truth)
+            of_averages[skip].append(errors)
             of_maps[skip].append(_map_errors(encoded[:: skip + 1], maps[skip]))
     for skip, by_sequence in results.errors.items():
         if not by_sequence:
