@@ -148,6 +148,7 @@ def few_examples():
 CPU = torch.device("cpu")
 _CONV = {"channels": (4,), "blocks": 1, "latent_channels": 6, "stem_channels": 4}
 _TWO_LEVELS = {**_CONV, "channels": (4, 6), "patch": 1}
+_HEAD = {"vector_neurons": {"channels": 8, "invariant_channels": 8}}
 _LAPLACIAN = {"size": 4, "images": 3, "pool": 50, "evaluation_pairs": 4, "training": {"steps": 3, "batch_size": 1}}
 _METHOD = {
     "rank": 8,
@@ -163,6 +164,7 @@ TINY: dict[str, dict[str, Any]] = {
     "sphere": _LAPLACIAN,
     "homnist": {
         **_METHOD,
+        **_HEAD,
         "digits": "embedded",
         "conv": _CONV,
         "validation": 0.01,
@@ -170,7 +172,7 @@ TINY: dict[str, dict[str, Any]] = {
         "test_copies": 2,
         "completion": _COMPLETION,
     },
-    "shapes": {**_METHOD, "conv": _TWO_LEVELS, "train_shapes": 3, "test_shapes": 1, "validation_shapes": 1},
+    "shapes": {**_METHOD, **_HEAD, "conv": _TWO_LEVELS, "train_shapes": 3, "test_shapes": 1, "validation_shapes": 1},
     "pose": {
         **_METHOD,
         "completion": _COMPLETION,

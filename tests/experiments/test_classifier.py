@@ -252,9 +252,9 @@ def test_the_command_names_maps_and_counts_those_that_are_right(run_once, prepar
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("tuning", ["none", "labels"])
-def test_a_moved_model_classifies_on_the_device(run_once, prepared, tmp_path, device, tuning):
-    fitted, maps = library.load(run_once("niso", tuning=tuning)), of_shape(prepared, "class0/0")
+@pytest.mark.parametrize("changes", [{"tuning": "none"}, {}], ids=["none", "labels"])
+def test_a_moved_model_classifies_on_the_device(run_once, prepared, tmp_path, device, changes):
+    fitted, maps = library.load(run_once("niso", **changes)), of_shape(prepared, "class0/0")
     here = fitted.probabilities(maps)
     assert fitted.to(device) is fitted
     assert {tensor.device.type for tensor in fitted.classifier.state_dict().values()} == {device.type}
