@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from niso.config import Hardware, overlaid
 from niso.data.digits import homnist
 from niso.data.prepared import PARAMETERS, REFUSED
 from niso.data.shapes.prepared import FORMAT, Surface, write_shape
+from niso.data.video import clips
 from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.sequences import Sequence
 from niso.experiments import EXPERIMENTS
@@ -135,6 +137,23 @@ def transformations_once():
         yield
 
 
+@pytest.fixture(scope="module")
+def two_skips():
+    """Poses are evaluated at two frame skips, and not at six: all are computed alike."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("evaluation", "baselines"):
+            patch.setattr(f"niso.experiments.pose.{module}.SKIPS", (0, 1))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def textures_once():
+    """Photographs on the walls of rendered rooms are read once: each few clips would read them for half a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clips, "photograph_textures", cache(clips.photograph_textures))
+        yield
+
+
 @pytest.fixture(autouse=True, scope="session")  # before the runs that files share are trained
 def few_examples():
     """Heads of poses are oriented by few pairs: as many as in earnest take longer than a tiny training."""
@@ -182,6 +201,7 @@ TINY: dict[str, dict[str, Any]] = {
         "test_clips": 2,
         "test_frames": 12,
         "shared_clips": 4,
+        "head_skip": 1,
         "conv": _TWO_LEVELS,
         "transformer": {"patch": 4, "channels": 8, "heads": 2},
         "mlp": {"layers": 1, "channels": 8},

@@ -13,7 +13,7 @@ from niso.experiments.pose import rendered
 from niso.runs import runner
 from tests.pretended import trained_there, waits
 
-pytestmark = pytest.mark.cuda
+pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("two_skips")]
 THERE = torch.cuda.is_available()
 WITHOUT_A_TERM = ("niso-no-equivariance", "niso-no-multiplicity")  # compute all that niso does: a weight is 0
 METHODS = [("homnist", method, {}) for method in EXPERIMENTS.find("homnist").methods() if method not in WITHOUT_A_TERM]

@@ -11,6 +11,7 @@ from niso.experiments.settings import Settings
 from niso.runs import runner
 from niso.training.run import Run
 
+pytestmark = pytest.mark.usefixtures("two_skips")
 EVERY = pytest.mark.parametrize("name", ["homnist", "pose"])
 METRIC = {"homnist": "accuracy", "pose": "rotation_error_deg"}
 CURVE = {"homnist": "accuracy_by_covered_share", "pose": "rotation_error_by_covered_share"}

@@ -38,6 +38,7 @@ TINY = replace(
     head=Optimisation(steps=2, batch_size=32, learning_rate=1e-2),
     mlp=MLPConfig(layers=1, channels=8),
     evaluation_pairs=5,
+    head_skip=1,
     clip_frames=12,
     test_clips=2,
     shared_clips=4,

@@ -33,6 +33,13 @@ DESCRIBED = {metric.key for metric in Pose.metrics}
 VALIDATION = {metric.key for metric in pose_evaluation.VALIDATION_METRICS}
 BETWEEN_ROOMS = {metric.key for metric in rooms.METRICS}
 COVERED = {metric.key for metric in passing.METRICS}
+TRAJECTORIES = ("errors", "trajectories_skip1", "trajectories_skip5", "failures", "failures_pairs")
+MAPS = ("frames", "maps", "singular_values")
+PICTURES = {
+    "niso": [*TRAJECTORIES, *MAPS, "eigenfunctions", "mask", "mass"],
+    "nft": [*TRAJECTORIES, *MAPS],
+    "vit": [*TRAJECTORIES],
+}
 TRAINABLE = [method for method in Pose.methods() if method not in ("dinov2", "beit")]  # need no model of others
 
 
@@ -45,7 +52,7 @@ def step(experiment: Pose) -> None:
 
 
 @pytest.mark.parametrize("method", TRAINABLE)
-def test_results_are_those_described(make, method):
+def test_results_are_those_described(make, drawn, method):
     experiment = make(method)
     list(experiment.phases())
     result = experiment.evaluate()
@@ -67,6 +74,9 @@ def test_results_are_those_described(make, method):
     assert (result.operator is None) == (method in ("niso-no-basis", "nft") or method not in METHODS)
     curve = result.curves["ate_by_skip"]
     assert curve["x"] == list(SKIPS) and curve["y"][1] == result.metrics["ate_normalised_skip1"]
+    if method in PICTURES:  # without maps or an operator there are fewer
+        pictures = drawn(Pose, result) if method == "niso" else [picture.name for picture in Pose.draw(result)]
+        assert pictures == PICTURES[method]
 
 
 def test_each_metric_is_described_once():
