@@ -26,6 +26,7 @@ from PIL import Image
 
 import tests.checks  # from here on functions of niso check types and shapes
 from niso.registry import Registry
+from tests.forked import Popen
 
 settings.register_profile(
     "niso",
@@ -202,7 +203,10 @@ def refused(niso: Callable[..., Result]) -> Callable[..., str]:
 
 @contextmanager
 def processes(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Gives what starts a program, by default the console script, in a process group of its own."""
+    """Gives what starts a program, by default the console script, in a process group of its own.
+
+    Where that can be, it is forked from this process.
+    """
     script = Path(sysconfig.get_path("scripts"), "niso")
     if not script.exists():  # not installed: what pip would write
         script = folder / "niso"
@@ -212,7 +216,7 @@ def processes(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     started: list[subprocess.Popen[str]] = []
 
     def call(*words: object, program: Path = script, cwd: Path = folder) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
+        process = Popen(
             [sys.executable, str(program), *map(str, words)],
             cwd=cwd,
             env={**os.environ, **settings},

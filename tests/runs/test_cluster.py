@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,6 +15,7 @@ from submitit.local import local
 
 from niso.runs import cluster
 from niso.training.log import read_log
+from tests.forked import Popen
 
 OPTIONS = "--size 4 --images 3 --pool 50 --batch-size 1 --evaluation-pairs 2 --steps 80 --accelerator cpu".split()
 
@@ -40,6 +42,7 @@ def test_a_preempted_job_goes_on_where_it_was(niso, images, tmp_path, weights, m
 
     submit = submitit.AutoExecutor.submit
     monkeypatch.setattr(submitit.AutoExecutor, "submit", lambda self, job: submit(self, Undrawn(Path(job.folder))))
+    monkeypatch.setattr(subprocess, "Popen", Popen)
     started, start = [], local.start_controller
     monkeypatch.setattr(local, "start_controller", lambda **words: started.append(start(**words)) or started[-1])
     common, out = ["run", "torus", *OPTIONS, "--data-dir", images, "--seed", 3], tmp_path / "jobs"

@@ -5,12 +5,12 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from subprocess import Popen
 from types import SimpleNamespace
 
 import pytest
@@ -26,6 +26,7 @@ from niso.runs import parallel
 from niso.runs.parallel import Job, run_side_by_side
 from niso.training.environment import called
 from niso.training.run import Run
+from tests.forked import Popen
 
 TORUS = ("run", "torus")
 DIGITS = (
@@ -93,7 +94,7 @@ def ended(monkeypatch):
     begun = []
 
     def begin(*words, **options):
-        begun.append(Popen(*words, **options))
+        begun.append(subprocess.Popen(*words, **options))
         return begun[-1]
 
     monkeypatch.setattr(parallel, "Popen", begin)
@@ -286,8 +287,9 @@ def test_where_nothing_can_begin_the_reason_is_given_once_and_nothing_is_left(jo
 @pytest.mark.slow
 @pytest.mark.usefixtures("heeded")
 def test_real_processes_interrupted_and_resumed_equal_a_run_by_itself(
-    niso, small, tmp_path, weights, blank_processes, when, request
+    niso, small, tmp_path, weights, blank_processes, when, request, monkeypatch
 ):
+    monkeypatch.setattr(subprocess, "Popen", Popen)
     out, common = tmp_path / "sweep", [*TORUS, *small, "--steps", 100, "--accelerator", "cpu"]
     when([out / "seed1" / "checkpoints" / "pretrain.safetensors"], lambda: os.kill(os.getpid(), signal.SIGTERM))
     status, printed, err = niso(*common, "--seeds", 2, "--parallel", 2, "--checkpoint-seconds", 0, "--out", out)
