@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, field, make_dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from tyro.conf import arg, create_mutex_group
 
@@ -191,7 +192,12 @@ def _seeds(options: Any) -> str:
 
 def make_options(kind: type[Experiment]) -> type[Any]:
     """The dataclass of all options of an experiment, its settings among them."""
-    settings_field = ("settings", Annotated[kind.config_class, arg(name="")])
+    return _options_with(cast(Hashable, kind.config_class))
+
+
+@cache  # tyro reads the sources of a class that it has not met
+def _options_with(config_class: type[Any]) -> type[Any]:
+    settings_field = ("settings", Annotated[config_class, arg(name="")])
     return make_dataclass("Options", [settings_field], bases=(Options,), frozen=True, kw_only=True)
 
 
