@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 
 import tests.checks  # noqa: F401 (before niso)
@@ -25,6 +26,7 @@ from niso.experiments.settings import Settings
 from niso.files.json import write_json
 from niso.geometry import se3
 from niso.geometry.mesh.surface import icosphere
+from niso.report import pictures
 from niso.report.pictures import save_pictures
 from niso.results import Result
 from niso.runs import runner
@@ -344,17 +346,24 @@ def metrics_of_training(tmp_path: Path) -> Callable[[Experiment], tuple[dict[str
 
 
 @pytest.fixture
-def drawn(drawn: None, tmp_path: Path) -> Callable[..., list[str]]:
+def drawn(drawn: None, tmp_path: Path, blank_png: bytes, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Draws a result in earnest, coarsely, and checks files and captions; the figures' names in reading order.
 
-    Given names, only these are drawn.
+    Given names, only these are drawn. Figures are darkened, and then not drawn again: that takes as long.
     """
 
+    def drawn_once(figure: Figure) -> tuple[bytes, bytes]:
+        light = pictures.as_png(figure)
+        pictures.darken(figure)
+        return light, blank_png
+
+    monkeypatch.setattr(pictures, "as_pngs", drawn_once)
+
     def draw(kind: type[Experiment], result: Result, *names: str) -> list[str]:
-        pictures = [picture for picture in kind.draw(result) if not names or picture.name in names]
-        save_pictures(pictures, tmp_path / "figures")
+        chosen = [picture for picture in kind.draw(result) if not names or picture.name in names]
+        save_pictures(chosen, tmp_path / "figures")
         captions = json.loads((tmp_path / "figures" / "captions.json").read_text())
-        assert list(captions) == [picture.name for picture in pictures]
+        assert list(captions) == [picture.name for picture in chosen]
         for name, caption in captions.items():
             assert len(caption.split()) >= 8 and caption.endswith("."), name
             with Image.open(tmp_path / "figures" / f"{name}.png") as image:
