@@ -3,7 +3,9 @@
 import json
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
+from niso.cli.main import main
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.sampling.choose import pair_data
 from niso.data.pairs.sampling.data import PARTS
@@ -56,8 +59,56 @@ def pictures(folder: Path, count: int = 16, size: int = 16) -> Path:
     folder.mkdir(parents=True)
     for number in range(count):
         pixels = np.random.default_rng(number).integers(256, size=(size, size, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(folder / f"{number}.png")
+        Image.fromarray(pixels).save(folder / f"{number}.png", compress_level=0)
     return folder
+
+
+RUNS: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "signals": (lambda folder: arrays(folder / "data.npz", 16, 2), ""),
+    "labelled": (lambda folder: arrays(folder / "data.npz", 1, 16, 16, label=np.arange(24) % 2), ""),
+    "pictures": (lambda folder: pictures(folder / "data"), "--transform shift --size 8 --group-size 2"),
+}
+"""Data that several tests have a run on, and its words."""
+
+
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory):
+    """Folders with data and `run`, a run on them that is trained once: not to be changed."""
+
+    @cache
+    def train(kind: str) -> Path:
+        folder, (make, words) = tmp_path_factory.mktemp(kind), RUNS[kind]
+        call = ["run", "pairs", "--data", str(make(folder)), *SHORT, *words.split(), "--out", str(folder / "run")]
+        with pytest.raises(SystemExit) as stop:
+            main(call)
+        assert not stop.value.code
+        return folder
+
+    return train
+
+
+@pytest.fixture
+def trained(trained_once, tmp_path):
+    """Gives copies of these folders."""
+
+    def copy(kind: str) -> Path:
+        once, folder = trained_once(kind), tmp_path / kind
+        shutil.copytree(once, folder)
+        settings = (folder / "run" / "config.yaml").read_text()
+        assert str(once) in settings
+        (folder / "run" / "config.yaml").write_text(settings.replace(str(once), str(folder)))
+        return folder
+
+    return copy
+
+
+def built(data: Path, method: str = "niso", **changes: object) -> Pairs:
+    """An experiment that is not trained."""
+    torch.manual_seed(0)
+    config = replace(Pairs.presets["quick"], rank=4, evaluation_pairs=4, **changes)
+    experiment = Pairs(config, method, 0, data, torch.device("cpu"))
+    list(experiment.phases())
+    return experiment
 
 
 @pytest.mark.parametrize("labelled", [False, True])
@@ -86,9 +137,13 @@ def test_arrays(run, tmp_path):
         ("", VectorNeuronHead, LearnedSpectrum),
     ],
 )
-def test_heads_and_spectra_are_trained_and_loaded(words, head, spectrum, run, niso, tmp_path):
-    data = arrays(tmp_path / "pairs.npz", 1, 16, 16, label=np.arange(24) % 2)
-    folder = run(data, *words.split())[2]
+def test_heads_and_spectra_are_trained_and_loaded(words, head, spectrum, run, trained, niso, tmp_path):
+    if words:
+        data = arrays(tmp_path / "pairs.npz", 1, 16, 16, label=np.arange(24) % 2)
+        folder = run(data, *words.split())[2]
+    else:
+        shared = trained("labelled")
+        data, folder = shared / "data.npz", shared / "run"
     loaded = load(folder)
     assert isinstance(loaded.classifier.head.head, head) and isinstance(loaded.method.model.spectrum, spectrum)
     with np.load(data) as columns:
@@ -102,9 +157,8 @@ def test_heads_and_spectra_are_trained_and_loaded(words, head, spectrum, run, ni
     assert json.loads(before)["head"] == json.loads((folder / "metrics.json").read_text())["head"]
 
 
-def test_a_run_from_before_there_were_heads_to_choose_is_loaded(run, niso, tmp_path):
-    data = arrays(tmp_path / "pairs.npz", 1, 16, 16, label=np.arange(24) % 2)
-    folder = run(data)[2]
+def test_a_run_from_before_there_were_heads_to_choose_is_loaded(trained, niso):
+    folder = trained("labelled") / "run"
     for name in ("config.yaml", "run.json"):
         text = (folder / name).read_text()
         for line in ("classifier", "spectrum"):
@@ -137,10 +191,10 @@ def test_extreme_values_are_named_before_what_they_cause(run, tmp_path):
     assert "extreme values: nearly all values of channel 0" in json.loads((folder / "run.json").read_text())["notes"][0]
 
 
-def test_data_that_has_grown_is_refused(run, refused, niso, tmp_path):
+def test_data_that_has_grown_is_refused(trained, refused, niso):
     """Its rows are in other parts now: what is held out was trained on."""
-    data = arrays(tmp_path / "pairs.npz", 16, 2)
-    folder = run(data)[2]
+    shared = trained("signals")
+    data, folder = shared / "data.npz", shared / "run"
     with np.load(data) as file:
         columns = dict(file)
     np.savez(data, **{name: np.concatenate([values, values[:1] + 1]) for name, values in columns.items()})
@@ -150,7 +204,9 @@ def test_data_that_has_grown_is_refused(run, refused, niso, tmp_path):
     assert "its data has changed since it was trained" in refused("evaluate", folder)
     assert (folder / "metrics.json").read_text() == before
     np.savez(data, **columns)
+    (folder / "metrics.json").unlink()
     assert niso("evaluate", folder).status == 0
+    assert json.loads((folder / "metrics.json").read_text()) == json.loads(before)
 
 
 def test_rows_of_large_arrays_that_have_changed_are_refused(run, refused, tmp_path):
@@ -163,27 +219,27 @@ def test_rows_of_large_arrays_that_have_changed_are_refused(run, refused, tmp_pa
     assert "its data has changed since it was trained" in refused("evaluate", folder)
 
 
-@pytest.mark.parametrize("change", ["renamed", "other", "other of the same size"])
-def test_pictures_that_have_changed_are_refused(run, refused, niso, tmp_path, change):
-    data = pictures(tmp_path / "data")
-    noise = [Image.fromarray(np.random.default_rng(n).integers(256, size=(16, 16, 3), dtype="u1")) for n in (98, 99)]
-    noise[0].save(data / "0.png", compress_level=0)
-    size = (data / "0.png").stat().st_size
-    folder = run(data, "--transform", "shift", "--size", "8", "--group-size", "2")[2]
+def test_pictures_that_have_changed_are_refused(trained, refused, niso):
+    shared = trained("pictures")
+    folder, data = shared / "run", shared / "data"
+    first, kept = data / "0.png", (data / "0.png").read_bytes()
+    noise = Image.fromarray(np.random.default_rng(99).integers(256, size=(16, 16, 3), dtype="u1"))
+    for change in (
+        lambda: first.rename(data / "00.png"),
+        lambda: Image.new("RGB", (12, 9)).save(first),
+        lambda: noise.save(first, compress_level=0),
+    ):
+        change()
+        assert "its data has changed since it was trained" in refused("evaluate", folder)
+        (data / "00.png").unlink(missing_ok=True)
+    assert first.stat().st_size == len(kept)  # of the last of them
+    first.write_bytes(kept)
     assert niso("evaluate", folder).status == 0
-    if change == "renamed":
-        (data / "0.png").rename(data / "00.png")
-    elif change == "other of the same size":
-        noise[1].save(data / "0.png", compress_level=0)
-        assert (data / "0.png").stat().st_size == size
-    else:
-        Image.new("RGB", (12, 9)).save(data / "0.png")
-    assert "its data has changed since it was trained" in refused("evaluate", folder)
 
 
-def test_a_run_that_knows_names_and_sizes_of_pictures_alone_goes_on(run, refused, niso, tmp_path):
+def test_a_run_that_knows_names_and_sizes_of_pictures_alone_goes_on(trained, niso):
     """As runs did that were begun by earlier versions."""
-    folder = run(pictures(tmp_path / "data"), "--transform", "shift", "--size", "8", "--group-size", "2")[2]
+    folder = trained("pictures") / "run"
     facts = json.loads((folder / "run.json").read_text())
     for content, status in ((facts["content"][:16], 0), ("0" * 16, 2)):
         (folder / "run.json").write_text(json.dumps({**facts, "content": content}))
@@ -217,34 +273,40 @@ def test_pictures_under_homographies(run, tmp_path):
     assert all(name in out for name in ("retrieval_map ", "retrieval_first_latents", "retrieval_map_raw"))
 
 
-def test_crops_are_varied_and_the_users_own_parts_are_not(run, niso, tmp_path):
-    words = ["--transform", "rotation", "--size", "8", "--crops", "32"]
-    assert "; mirrored, turned and recoloured (variation 0.2)" in run(pictures(tmp_path / "data"), *words)[1]
+def test_crops_are_varied_and_the_users_own_parts_are_not(tmp_path):
+    crops = Reading(transform="rotation", size=8, crops=32)
+    said = built(pictures(tmp_path / "data"), reading=crops).announcement
+    assert "; mirrored, turned and recoloured (variation 0.2)" in said
     x = np.random.default_rng(0).integers(256, size=(24, 3, 8, 8), dtype=np.uint8)
     np.savez(tmp_path / "own.npz", x=x, source=np.arange(24) // 2, label=np.arange(24) % 4)
-    words = ["--data", tmp_path / "own.npz", "--transform", "rotation", *SHORT, "--out", tmp_path / "own"]
-    status, _, err = niso("run", "pairs", *words)
-    assert status == 0 and "in 4 classes (0, 1, 2, …)" in err and "variation" not in err
+    said = built(tmp_path / "own.npz", reading=Reading(transform="rotation")).announcement
+    assert "in 4 classes (0, 1, 2, …)" in said and "variation" not in said
 
 
-def test_functions_on_points_start_from_their_weights_and_are_drawn(tmp_path, niso, refused, drawn):
-    weights = np.arange(1.0, 21.0)
-    places = np.random.default_rng(1).standard_normal((20, 2))
-    data = arrays(tmp_path / "pairs.npz", 20, 2, points=places, weights=weights)
+WEIGHTS = np.arange(1.0, 21.0)
+PLACES = np.random.default_rng(1).standard_normal((20, 2))
+
+
+def test_functions_on_points_are_drawn_in_reading_order(tmp_path, drawn):
+    data = arrays(tmp_path / "pairs.npz", 20, 2, points=PLACES, weights=WEIGHTS)
+    names = ["observations", "singular_values", "eigenfunctions", "spectrum", "mask"]
+    assert drawn(Pairs, built(data).evaluate()) == names
+
+
+def test_functions_on_points_start_from_their_weights(tmp_path, niso, refused):
+    data = arrays(tmp_path / "pairs.npz", 20, 2, points=PLACES, weights=WEIGHTS)
     status, _, err = niso("run", "pairs", "--data", data, *SHORT, "--out", tmp_path / "run")
     assert status == 0 and "a perceptron at each point" in err
-    assert (tmp_path / "run" / "figures" / "observations.png").exists()
-    assert (tmp_path / "run" / "figures" / "eigenfunctions.png").exists()
     mass = load(tmp_path / "run").spectrum.mass
-    np.testing.assert_allclose(mass, weights / weights.mean(), rtol=0.1)
+    np.testing.assert_allclose(mass, WEIGHTS / WEIGHTS.mean(), rtol=0.1)
     # other functions are known to be on the same points, or not
     x = np.load(data)["x"]
     for name, others in {
-        "same": {"points": places.astype(np.float32), "weights": 3 * weights.astype(np.float32)},
+        "same": {"points": PLACES.astype(np.float32), "weights": 3 * WEIGHTS.astype(np.float32)},
         "without": {},
-        "turned": {"points": places[:, ::-1]},
-        "fewer": {"points": places[1:]},
-        "order": {"weights": weights[::-1]},
+        "turned": {"points": PLACES[:, ::-1]},
+        "fewer": {"points": PLACES[1:]},
+        "order": {"weights": WEIGHTS[::-1]},
     }.items():
         np.savez(tmp_path / f"{name}.npz", x=x, **others)
         words = ["features", tmp_path / "run", tmp_path / f"{name}.npz", "--out", tmp_path / f"{name}-features.npz"]
@@ -254,23 +316,32 @@ def test_functions_on_points_start_from_their_weights_and_are_drawn(tmp_path, ni
             assert "are not those that the model was trained on, or in another order" in refused(*words)
 
 
-def test_volumes_are_turned_and_drawn_and_used(tmp_path, niso, refused, drawn, blank_png, monkeypatch):
-    x = np.random.default_rng(0).random((24, 8, 12, 8)).astype(np.float32)
-    np.savez(tmp_path / "volumes.npz", x=x)
-    words = ["--data", tmp_path / "volumes.npz", "--kind", "volumes", "--transform", "rotation", *SHORT]
+@pytest.fixture
+def volumes(tmp_path):
+    np.savez(tmp_path / "volumes.npz", x=np.random.default_rng(0).random((24, 8, 12, 8)).astype(np.float32))
+    return tmp_path / "volumes.npz"
+
+
+def test_volumes_are_drawn(volumes, tmp_path, drawn):
+    result = built(volumes, reading=Reading(kind="volumes", transform="rotation")).evaluate()
+    names = ["observations", "eigenfunctions", "mass"]
+    assert drawn(Pairs, result, *names) == names
+    captions = json.loads((tmp_path / "figures" / "captions.json").read_text())
+    assert all("the slice in the middle of the first axis" in captions[name] for name in names)
+    # where most voxels are dark, a slice may miss what there is
+    views = {name: view.where(view > view.quantile(0.9), view.min()) for name, view in result.pairs.views.items()}
+    dark = replace(result, pairs=result.pairs._replace(views=views))
+    assert "the maximum along the first axis" in figures.transported(dark).caption
+    (functions,) = figures.eigenfunctions(dark)
+    assert "the slice in the middle of the first axis" in functions.caption
+
+
+def test_volumes_are_turned_and_used(volumes, tmp_path, niso, refused):
+    words = ["--data", volumes, "--kind", "volumes", "--transform", "rotation", *SHORT]
     status, _, err = niso("run", "pairs", *words, "--group-size", "2", "--out", tmp_path / "run")
     assert status == 0 and "24 volumes of 1×8×12×8" in err and "convolutions, 96 latent points" in err
-    captions = json.loads((tmp_path / "run" / "figures" / "captions.json").read_text())
-    for name in ("observations", "eigenfunctions", "mass"):
-        assert "the slice in the middle of the first axis" in captions[name]
-    # where most voxels are dark, a slice may miss what there is; one image is drawn as the other is
-    monkeypatch.setattr("niso.report.pictures.as_pngs", lambda _: (blank_png, blank_png))
-    np.savez(tmp_path / "dark.npz", x=np.where(x > 0.9, x, 0))
-    dark = [tmp_path / "dark.npz" if word == tmp_path / "volumes.npz" else word for word in words]
-    assert niso("run", "pairs", *dark, "--group-size", "2", "--out", tmp_path / "dark").status == 0
-    captions = json.loads((tmp_path / "dark" / "figures" / "captions.json").read_text())
-    assert "the maximum along the first axis" in captions["observations"]
-    assert "the slice in the middle of the first axis" in captions["eigenfunctions"]
+    with np.load(volumes) as columns:
+        x = columns["x"]
     model = load(tmp_path / "run")
     assert model.shape == (1, 8, 12, 8) and model.transport(x[4:6], model.map(x[:2], x[2:4])).shape == (2, 8, 12, 8)
     saved = load(model.save(tmp_path / "model"))
@@ -285,11 +356,9 @@ def test_volumes_are_turned_and_drawn_and_used(tmp_path, niso, refused, drawn, b
     )
 
 
-def test_signals_are_drawn(tmp_path, niso, drawn):
-    words = ["--data", arrays(tmp_path / "pairs.npz", 16, 2), *SHORT, "--out", tmp_path / "run"]
-    assert niso("run", "pairs", *words).status == 0
-    captions = json.loads((tmp_path / "run" / "figures" / "captions.json").read_text())
-    assert {"observations", "eigenfunctions", "spectrum"} <= set(captions)
+def test_signals_are_drawn(tmp_path, drawn):
+    names = ["observations", "eigenfunctions", "spectrum"]
+    assert drawn(Pairs, built(arrays(tmp_path / "pairs.npz", 16, 2)).evaluate(), *names) == names
 
 
 @pytest.mark.parametrize(
@@ -427,16 +496,9 @@ def test_whether_t_moves_values_is_the_same_in_any_unit_of_areas(unit):
         assert moves_values(data) == moves
 
 
-def test_a_run_resumes_and_is_evaluated_again(run, niso, tmp_path):
-    _, _, folder = run(arrays(tmp_path / "pairs.npz", 16, 2))
-    before = json.loads((folder / "metrics.json").read_text())
-    assert niso("evaluate", folder).status == 0
-    assert json.loads((folder / "metrics.json").read_text()) == before
-
-
 @pytest.mark.parametrize("command", ["resume", "evaluate"])
-def test_a_run_keeps_what_it_chose(command, run, niso, tmp_path, monkeypatch):
-    folder = run(pictures(tmp_path / "pictures"), "--transform", "shift")[2]
+def test_a_run_keeps_what_it_chose(command, trained, niso, monkeypatch):
+    folder = trained("pictures") / "run"
     before = json.loads((folder / "metrics.json").read_text())
     monkeypatch.setattr(choice, "AT_EDGES", {})  # as if a later version chose other networks, and other losses
     other = replace(LATENT, norm="l2", channels=(16,), relative_equivariance=0.5)
