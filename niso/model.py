@@ -160,7 +160,8 @@ class NeuralIsometry(Autoencoding):
             if self.mask == "exact":
                 raise ValueError("noise on eigenvalues leaves none equal, and with the exact mask maps are then signs")
             values = spectrum.eigenvalues
-            noisy = spectrum._replace(eigenvalues=values + eigenvalue_noise * torch.randn_like(values))
+            values = values + eigenvalue_noise * torch.randn_like(values)
+            noisy = Spectrum(spectrum.mass, spectrum.eigenfunctions, values)  # torch 2.6 does not compile _replace
         tau = self._solve(_shared_covariance(a, b, group, leave_one_out), noisy)
         if ttx is None:
             transported, targets = (matmul(tau, a), matmul(tau.mT, b)), (tx, x)

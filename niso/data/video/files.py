@@ -77,6 +77,8 @@ def read_video(path: Path, every: int = 1) -> Iterator[tuple[float, Image.Image]
             if not container.streams.video:
                 raise InputError(f"{path.name} holds no video")
             stream = container.streams.video[0]
+            if stream.codec_context is None:  # PyAV below version 18.1 would end the process
+                raise _undecodable(path, "Decoder not found")
             frames, end = container.decode(stream), 0.0
             for good in count():
                 frame = next(frames, None)
@@ -95,11 +97,11 @@ def read_video(path: Path, every: int = 1) -> Iterator[tuple[float, Image.Image]
         if good:
             problem = f"is truncated or damaged: {counted(good, 'frame')} can be decoded ({error.strerror})"
             raise InputError(f"{path.name} {problem}") from error
-        raise _undecodable(path, error) from error
+        raise _undecodable(path, error.strerror) from error
 
 
-def _undecodable(path: Path, error: Any) -> InputError:
-    return InputError(f"{path.name} cannot be decoded ({error.strerror}): give a video, or save it again as .mp4")
+def _undecodable(path: Path, problem: str) -> InputError:
+    return InputError(f"{path.name} cannot be decoded ({problem}): give a video, or save it again as .mp4")
 
 
 def _shown(frame: Any, stream: Any) -> Image.Image:
@@ -131,7 +133,7 @@ def count_frames(path: Path) -> int:
                 return 0
             return int(stream.frames or _seconds(container) * (stream.average_rate or 0))
     except av.FFmpegError as error:
-        raise _undecodable(path, error) from error
+        raise _undecodable(path, error.strerror) from error
 
 
 def _decoder() -> ModuleType:

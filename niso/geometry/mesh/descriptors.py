@@ -22,7 +22,8 @@ def descriptors(
     """Logarithms of the heat and the wave kernel signature, of any genus and with or without boundary.
 
     They know neither place nor pose, and tell no point from its mirror image. Isometric surfaces have the same ones, to
-    the accuracy of the eigenpairs.
+    the accuracy of the eigenpairs, where the rank does not part equal eigenvalues. Those of a surface of revolution
+    come in twos: of two that it parts, chance decides which one is taken.
 
     Args:
         times: number of heat kernel signatures, spaced logarithmically.

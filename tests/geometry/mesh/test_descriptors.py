@@ -29,8 +29,9 @@ def test_another_connectivity_changes_them_little():
     first, second = ring.faces.reshape(2, -1, 3)  # a, b, c and a, c, d
     others = np.stack([np.column_stack((first[:, :2], second[:, 2])), np.column_stack((first[:, 1:], second[:, 2]))])
     halved = np.where(np.random.default_rng(0).random(len(first))[:, None] < 0.5, others, (first, second))
-    one, other = (descriptors(mesh, **SETTINGS) for mesh in (ring, Mesh(ring.vertices, halved.reshape(-1, 3))))
-    assert (np.abs(one - other).mean(0) < 0.1 * descriptors(LUMPY, **SETTINGS).std(0)).all()
+    settings = {**SETTINGS, "rank": 19}  # which parts no two equal eigenvalues
+    one, other = (descriptors(mesh, **settings) for mesh in (ring, Mesh(ring.vertices, halved.reshape(-1, 3))))
+    assert (np.abs(one - other).mean(0) < 0.1 * descriptors(LUMPY, **settings).std(0)).all()
 
 
 def test_waves_are_spread_evenly_on_the_sphere():
