@@ -179,7 +179,12 @@ def frozen(method: Method) -> Method:
 
 
 def content_of(name: str, module: Program, inputs: tuple[Tensor, ...], free: bool, form: Format) -> bytes:
-    """A program's file, for batches of any size and, where free, any number of channels."""
+    """A program's file, for batches of any size and, where free, any number of channels.
+
+    Raises:
+        InputError: a package that ONNX needs is too old, or the program cannot be exported.
+        NisoError: in ONNX it computes something else than in torch.
+    """
     axes = {0: torch.export.Dim("batch", min=1)}
     if free:
         axes[inputs[0].ndim - 1] = torch.export.Dim("channels", min=1)

@@ -37,7 +37,7 @@ CALLS = 30
 
 
 class Tests:
-    """How many have begun."""
+    """How many have begun: each has its calls checked anew."""
 
     begun = 0
 
