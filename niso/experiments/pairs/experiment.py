@@ -165,21 +165,10 @@ class Pairs(Experiment):
     def _paired(self, wishes: PairsConfig, table: Table) -> PairData:
         """Observations in pairs, which must have what the method needs."""
         reading = wishes.reading
-        transform = reading.transform
-        if transform is None and self.given is None and self.data_dir is None:
-            transform = DEFAULT_TRANSFORM
-        data = pair_data(
-            table,
-            transform,
-            reading.skip,
-            wishes.validation,
-            wishes.test,
-            reading.memory,
-            self.device,
-            reading.first_view == "transformed",
-            reading.transform_settings,
-        )
-        self._check_method(data, transform)
+        if reading.transform is None and self.given is None and self.data_dir is None:
+            reading = replace(reading, transform=DEFAULT_TRANSFORM)
+        data = pair_data(table, reading, wishes.validation, wishes.test, self.device)
+        self._check_method(data, reading.transform)
         return data
 
     def _networks(self, chosen: Chosen, own: Own | None) -> Networks:

@@ -32,7 +32,9 @@ def signals(count=40, length=8):
 
 def paired(transform=None, skip=5, transformed_first=False, **columns):
     table = make_table("DATA", columns, Reading(kind="signals"))
-    return pair_data(table, transform, skip, 0.1, 0.1, 1.0, torch.device("cpu"), transformed_first)
+    first_view = "transformed" if transformed_first else "given"
+    reading = Reading(transform=transform, skip=skip, first_view=first_view)
+    return pair_data(table, reading, 0.1, 0.1, torch.device("cpu"))
 
 
 def numbers(data, view):
@@ -285,7 +287,7 @@ def test_signals_are_warped_in_groups_and_those_of_one_recording_stay_together()
 
 def test_pictures_are_varied_before_they_are_transformed():
     table = make_table("DATA", {"x": np.random.default_rng(0).random((20, 3, 8, 8))}, Reading())
-    data = pair_data(table, "colour", 5, 0.1, 0.1, 1.0, torch.device("cpu"))
+    data = pair_data(table, Reading(transform="colour"), 0.1, 0.1, torch.device("cpu"))
     data.vary(Variation(0.3))
     x, tx = data.sample(64)
     assert x.abs().max() <= 1 and len(x.flatten(1).unique(dim=0)) == 64 and not torch.equal(x, tx)
@@ -314,7 +316,7 @@ def test_rounding_of_a_constant_channel_is_not_made_large(shape):
 def pairs_of(x):
     """Recorded pairs of observations of any kind, whose values may be changed afterwards."""
     table = make_table("DATA", {"x": x.copy(), "tx": x + 1}, Reading())
-    return pair_data(table, None, 5, 0.1, 0.1, 1.0, torch.device("cpu"))
+    return pair_data(table, Reading(), 0.1, 0.1, torch.device("cpu"))
 
 
 def test_scaling_is_undone():
@@ -343,7 +345,7 @@ def test_data_that_is_not_in_memory_gives_the_same(tmp_path):
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "tx.npy", x + 1)
     table = find_reader(tmp_path, Reading()).read(tmp_path, Reading(), 8)
-    kept, mapped = (pair_data(table, None, 5, 0.1, 0.1, memory, torch.device("cpu")) for memory in (1.0, 1e-9))
+    kept, mapped = (pair_data(table, Reading(memory=memory), 0.1, 0.1, torch.device("cpu")) for memory in (1.0, 1e-9))
     batches = []
     for data in (kept, mapped):
         torch.manual_seed(0)
@@ -406,7 +408,7 @@ def test_clips_are_paired_within_themselves_and_not_across(tmp_path):
     write(tmp_path / "single" / "0.png", 0)
     table = read(tmp_path, skip=2)
     assert "single has 1 frame and is left out" in table.note
-    data = pair_data(table, None, 2, 0.2, 0.2, 1.0, torch.device("cpu"))
+    data = pair_data(table, Reading(skip=2), 0.2, 0.2, torch.device("cpu"))
     clips = [set((table.clip[rows]).tolist()) for rows in data.rows.values()]
     assert_apart(*clips)
     x, tx = (unscaled(view[:, 0, 0, 0], data.scaling).round().long() for view in data.sample(200))
@@ -417,7 +419,7 @@ def test_clips_are_paired_within_themselves_and_not_across(tmp_path):
 def test_one_clip_is_cut_into_stretches(tmp_path):
     for frame in range(40):
         write(tmp_path / "clip" / f"{frame}.png", frame)
-    data = pair_data(read(tmp_path), None, 3, 0.1, 0.1, 1.0, torch.device("cpu"))
+    data = pair_data(read(tmp_path), Reading(skip=3), 0.1, 0.1, torch.device("cpu"))
     assert "fewer than three clips" in data.note and "up to 3 frames between stretches are left out" in data.note
     seen = []
     for part in PARTS:
@@ -452,7 +454,7 @@ def test_folders_of_pictures_are_classes_and_large_pictures_are_cut(tmp_path):
     parts = split(crops, 0.1, 0.1)
     assert_apart(*(crops.source[part] for part in parts[:3]))
     with pytest.raises(InputError, match="name a transformation"):
-        pair_data(read(tmp_path / "large"), None, 5, 0.1, 0.1, 1.0, torch.device("cpu"))
+        pair_data(read(tmp_path / "large"), Reading(), 0.1, 0.1, torch.device("cpu"))
     with pytest.raises(InputError, match="allow it by --memory 1, or choose a smaller --size"):
         read(tmp_path / "large", transform="rotation", crops=0, memory=1e-6)
     with pytest.raises(InputError, match=r"--crops 0 takes pictures whole, and the photographs .* too few"):
@@ -491,7 +493,7 @@ def test_pairs_that_niso_is_to_transform_may_be_classes(tmp_path):
         write(tmp_path / "ab"[number % 2] / f"{number // 2}.png", number)
     table = read(tmp_path, transform="rotation")
     with pytest.raises(InputError, match="leave --transform out; classes need other names than a and b"):
-        pair_data(table, "rotation", 5, 0.1, 0.1, 1.0, torch.device("cpu"))
+        pair_data(table, Reading(transform="rotation"), 0.1, 0.1, torch.device("cpu"))
 
 
 def test_folders_of_parts_without_classes_label_nothing(tmp_path):
@@ -510,7 +512,8 @@ def test_memory_is_that_of_the_tensors(kind):
     table = make_table("DATA", {"x": values}, Reading(kind="signals"))
     for room, kept in ((1.0, True), (0.99, False)):
         memory = room * bytes_of(values) / 1e9
-        assert bool(pair_data(table, "shift", 5, 0.1, 0.1, memory, torch.device("cpu"))._resident) == kept
+        reading = Reading(transform="shift", memory=memory)
+        assert bool(pair_data(table, reading, 0.1, 0.1, torch.device("cpu"))._resident) == kept
 
 
 def test_arrays_that_are_read_backwards_are_tensors():

@@ -72,7 +72,7 @@ def test_every_view_that_is_trained_on_is_known(transform):
     x = noise(0, 200).swapaxes(1, 2)
     columns = {"x": x} if transform else {"x": x, "tx": 0.1 * x + 3}
     table = make_table("DATA", columns, Reading(kind="signals"))
-    data = pair_data(table, transform, 5, 0.1, 0.1, 1.0, torch.device("cpu"))
+    data = pair_data(table, Reading(transform=transform), 0.1, 0.1, torch.device("cpu"))
     before = torch.get_rng_state()
     spreads = data.spreads
     assert len(spreads) == 2 and torch.equal(torch.get_rng_state(), before)
@@ -85,5 +85,6 @@ def test_every_view_that_is_trained_on_is_known(transform):
 
 def test_pictures_in_bytes_may_be_dark():
     x = np.random.default_rng(0).integers(256, size=(40, 8, 8), dtype=np.uint8)
-    data = pair_data(make_table("DATA", {"x": x}, Reading()), "rotation", 5, 0.1, 0.1, 1.0, torch.device("cpu"))
+    table = make_table("DATA", {"x": x}, Reading())
+    data = pair_data(table, Reading(transform="rotation"), 0.1, 0.1, torch.device("cpu"))
     assert data.spreads == []

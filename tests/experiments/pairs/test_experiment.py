@@ -482,7 +482,7 @@ def test_whether_t_moves_values_is_judged_by_pairs_to_train_on(moved):
     train = split(table, 0.1, 0.1).train
     chosen = np.isin(np.arange(40), train) == (moved == "train")
     table.views["tx"][chosen] = np.roll(x, 1, 1)[chosen]
-    data = pair_data(table, None, 5, 0.1, 0.1, 1.0, torch.device("cpu"))
+    data = pair_data(table, Reading(), 0.1, 0.1, torch.device("cpu"))
     assert data.rows["train"].tolist() == train.tolist()
     assert moves_values(data) == (moved == "train")
 
@@ -492,7 +492,7 @@ def test_whether_t_moves_values_is_the_same_in_any_unit_of_areas(unit):
     x = np.random.default_rng(0).standard_normal((40, 16, 2)).astype(np.float32)
     for tx, moves in ((2 * x, False), (np.roll(x, 1, 1), True)):
         table = make_table("pairs", {"x": x, "tx": tx, "weights": np.full(16, unit)}, Reading(kind="points"))
-        data = pair_data(table, None, 5, 0.1, 0.1, 1.0, torch.device("cpu"))
+        data = pair_data(table, Reading(), 0.1, 0.1, torch.device("cpu"))
         assert moves_values(data) == moves
 
 
@@ -583,7 +583,7 @@ def test_what_does_not_fit_is_refused(refused, tmp_path):
 def test_convolutions_go_round_where_t_does_and_where_they_are_asked_to(transform, asked, padding, words):
     reading = Reading(transform=transform)
     table = make_table("x", {"x": np.random.default_rng(0).random((30, 2, 8, 8))}, reading)
-    data = pair_data(table, transform, 1, 0.1, 0.1, 1.0, torch.device("cpu"))
+    data = pair_data(table, Reading(transform=transform, skip=1), 0.1, 0.1, torch.device("cpu"))
     chosen = choose(PairsConfig(padding=asked, reading=reading), data, "niso", own=False)
     assert chosen.padding == padding and words in said(chosen, data, 16, "niso")
     encoder, *_ = make_networks(chosen, "images", (2, 8, 8))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from niso.data.pairs.reading import Reading
 from niso.data.pairs.sampling.data import PairData
 from niso.data.pairs.sampling.frames import NeighbouringFrames
 from niso.data.pairs.sampling.recorded import RecordedPairs
@@ -19,18 +18,14 @@ from niso.geometry.action import composes
 from niso.geometry.make import make_action
 
 
-def pair_data(
-    table: Table,
-    transform: str | None,
-    skip: int,
-    validation: float,
-    test: float,
-    memory: float,
-    device: torch.device,
-    transformed_first: bool = False,
-    transform_settings: Mapping[str, Any] | None = None,
-) -> PairData:
+def pair_data(table: Table, reading: Reading, validation: float, test: float, device: torch.device) -> PairData:
     """The pairs that a table gives: recorded ones, frames of clips, or those that niso makes itself.
+
+    Args:
+        table: the observations.
+        reading: what niso applies to single ones, how far frames are apart, and how much is kept in memory.
+        validation, test: shares of the observations that are held out.
+        device: for the pairs.
 
     Raises:
         InputError: the table has single observations and no transformation is named, or one is named in vain; first
@@ -43,25 +38,27 @@ def pair_data(
             f"{table.name}: group numbers the transformations of recorded pairs, and niso draws those of x itself: "
             "leave it out; source numbers what observations are parts of"
         )
-    parts = split(table, validation, test, gap=skip)
+    parts = split(table, validation, test, gap=reading.skip)
+    transform, memory = reading.transform, reading.memory
+    transformed_first = reading.first_view == "transformed"
     if recorded:
         if transform is not None:
             what = "has tx" if "tx" in table.views else "holds clips"
             classes = "; classes need other names than a and b" if Path(table.name, "a").is_dir() else ""
             raise InputError(f"{table.name} {what}, which is paired as it is: leave --transform out{classes}")
-        if transform_settings:
+        if reading.transform_settings:
             raise InputError("--transform-settings has no effect, leave it out: there is no --transform")
         if transformed_first:
             raise InputError("--first-view transformed needs views that niso makes itself (--transform): leave it out")
         if table.clip is None:
             return RecordedPairs(table, parts, memory, device)
-        return NeighbouringFrames(table, parts, memory, device, skip)
+        return NeighbouringFrames(table, parts, memory, device, reading.skip)
     if transform is None:
         raise InputError(
             f"{table.name} holds single observations: name a transformation that niso is to apply by --transform, or "
             "give pairs (arrays x and tx, folders a/ and b/, or a folder for the frames of each clip)"
         )
-    action = make_action("--transform", transform, table.kind, table.shape, transform_settings)
+    action = make_action("--transform", transform, table.kind, table.shape, reading.transform_settings)
     if transformed_first and not composes(action):
         raise InputError(f"--transform {transform} does not compose, as --first-view transformed needs: leave that out")
     return TransformedObservations(table, parts, memory, device, action, transform, transformed_first)
