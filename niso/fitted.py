@@ -218,8 +218,8 @@ class Fitted:
     def transport(self, other: A, tau: Array) -> A:
         """Other observations (n, …) as they would look transformed: D(τ E(other)), in the shape given.
 
-        They are single precision, and may leave the range of what was given: clip pictures to 0 … 255 before these
-        become bytes.
+        They are as precise as those of `decode`, and may leave the range of what was given: clip pictures to 0 … 255
+        before these become bytes.
 
         Args:
             tau: (n, k, k) maps, a map for each, or (1, k, k), one for all.

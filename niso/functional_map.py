@@ -45,7 +45,9 @@ def isometric_map(
       one eigenvalue: where the largest is 1e6, so do 0 and 0.5. `exact_isometric_map` takes another tolerance;
     - `mask=None`: the minimiser over all orthogonal τ, the paper's ablation "w/o Ω".
 
-    It works under `torch.func` and has derivatives of any order, like `niso.polar`.
+    It works under `torch.func` and has derivatives of any order, like `niso.polar`. Products of coefficients must be
+    numbers of their precision: in float32, coefficients below about 1e-15 lose digits, and maps of those below 1e-22
+    mean nothing.
 
     Args:
         a, b: coefficients ΦᵀM E(ψ) and ΦᵀM E(Tψ) in the eigenbasis.
@@ -180,7 +182,8 @@ def exact_isometric_map(
     Raises:
         TypeError: not tensors of floating-point numbers.
         ValueError: shapes that do not fit, or a negative tolerance or damping.
-        FloatingPointError: an eigenvalue, or an entry of a covariance, is NaN or infinite.
+        FloatingPointError: an eigenvalue, or an entry of a covariance, is NaN or infinite; under `torch.func` entries
+            outside the blocks are not looked at.
         NotImplementedError: eigenvalues that `torch.func.vmap` batches.
     """
     check_tensors(covariance=(covariance, "* rank rank"), eigenvalues=(eigenvalues, "rank"))

@@ -110,7 +110,8 @@ WRONG = {
     "niso.make_optimizer([], niso.Optimisation())": "objective must be a torch.nn.Module, not list",
     "niso.make_optimizer(nothing, 1e-3)": "optimisation must be a niso.Optimisation, not float",
     "niso.set_learning_rates(torch.optim.SGD([z], lr=0.1), niso.Optimisation(), 0)": (
-        "groups of the optimizer lack a role: make it by niso.make_optimizer"
+        "a group of the optimizer has the role None, which is none of network, eigenfunctions, eigenvalues, mass: "
+        "make it by niso.make_optimizer, and an optimizer of its own for parameters with another learning rate"
     ),
     "niso.commuting_map(array, b, values, values)": f"a {ARRAY}",
     "niso.commuting_map(a, b, values[:1], values)": "eigenvalues must be (from,) with from 8 as in a, not (1,)",

@@ -186,7 +186,7 @@ class FieldSpectrum(TrainedSpectrum):
 
     def _spectrum(self, mass: Float[Tensor, " points"], functions: Float[Tensor, "points rank"]) -> Spectrum:
         if self.eigenfunction_kind == "rotation":
-            functions = matmul(functions, rotated(self.frame, self.basis))
+            functions = matmul(functions, rotated(self.frame, self.basis, functions.dtype))
         return Spectrum(mass, functions, self.eigenvalues_alone().to(mass.dtype))
 
     def _evaluate(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -18,7 +20,8 @@ class FixedSpectrum(SpectrumModule):
     """A spectrum that is given and not trained; call it to get the `Spectrum`.
 
     With the Laplace–Beltrami eigenpairs of a surface, `niso.NeuralIsometry` becomes the classical functional map
-    (`niso.geometry.mesh.classical.fixed_spectrum` makes it from a mesh).
+    (`niso.geometry.mesh.classical.fixed_spectrum` makes it from a mesh). It stays in single precision, or the double
+    precision that it is moved to, also where a model is put into half precision.
 
     Args:
         mass: (points,) positive numbers, the diagonal of M.
@@ -54,9 +57,10 @@ class FixedSpectrum(SpectrumModule):
         error = (gram - torch.eye(len(gram), dtype=gram.dtype, device=gram.device)).abs().max().item()
         if error > TOLERANCE:
             raise ValueError(f"eigenfunctions must be M-orthonormal, but ΦᵀMΦ differs from I by {error:.3g}")
-        self.register_buffer("mass", mass.detach().clone())
-        self.register_buffer("eigenfunctions", eigenfunctions.detach().clone())
-        self.register_buffer("eigenvalues", eigenvalues.detach().clamp_min(0))
+        wide = torch.promote_types(eigenfunctions.dtype, torch.float32)
+        self.register_buffer("mass", mass.detach().to(wide, copy=True))
+        self.register_buffer("eigenfunctions", eigenfunctions.detach().to(wide, copy=True))
+        self.register_buffer("eigenvalues", eigenvalues.detach().to(wide).clamp_min(0))
 
     @property
     def points(self) -> int:
@@ -68,6 +72,14 @@ class FixedSpectrum(SpectrumModule):
 
     def forward(self) -> Spectrum:
         return Spectrum(self.mass, self.eigenfunctions, self.eigenvalues)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FixedSpectrum:
+        before = dict(self.named_buffers())
+        super()._apply(fn, recurse)
+        for name, moved in dict(self.named_buffers()).items():
+            if torch.finfo(moved.dtype).bits < 32:  # it would no longer be M-orthonormal, and eigenvalues would merge
+                setattr(self, name, before[name].to(moved.device))
+        return self
 
     def extra_repr(self) -> str:
         return f"points={self.points}, rank={self.rank}"

@@ -20,9 +20,12 @@ def random_frame(points: int) -> Float[Tensor, "points points"]:
     return torch.linalg.qr(torch.randn(points, points)).Q
 
 
-def rotated(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]) -> Float[Tensor, "points rank"]:
-    """First columns of the frame, rotated by cayley(W) for the skew matrix W of the basis; in float32 at least."""
-    return _rotated(_orthonormal(frame), basis)
+def rotated(
+    frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"], least: torch.dtype = torch.float32
+) -> Float[Tensor, "points rank"]:
+    """First columns of the frame, rotated by cayley(W) for the skew matrix W of the basis; in this precision at
+    least."""
+    return _rotated(_orthonormal(frame, least), basis.to(torch.promote_types(basis.dtype, least)))
 
 
 @full_precision
@@ -40,18 +43,19 @@ def _rotated(
 @torch.no_grad()
 def retract_(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]) -> None:
     """Move the rotation from the basis into the frame, which leaves `rotated` unchanged."""
-    turned = torch.cat(_cayley(_orthonormal(frame), basis), dim=1)
-    frame.copy_(_newton_schulz(turned))
+    turned = torch.cat(_cayley(_orthonormal(frame, torch.float32), basis), dim=1)
+    frame.copy_(newton_schulz(turned))
     basis.zero_()
 
 
-def _orthonormal(frame: Float[Tensor, "points points"]) -> Float[Tensor, "points points"]:
-    """A frame that is stored in half precision, and rounded, made orthonormal in float32."""
-    return frame if torch.finfo(frame.dtype).bits >= 32 else _newton_schulz(frame)
+def _orthonormal(frame: Float[Tensor, "points points"], least: torch.dtype) -> Float[Tensor, "points points"]:
+    """A frame that is stored, and rounded, in less precision than this, made orthonormal in it."""
+    wide = torch.promote_types(frame.dtype, least)
+    return frame if wide == frame.dtype else newton_schulz(frame.to(wide))
 
 
 @full_precision
-def _newton_schulz(frame: Float[Tensor, "points points"]) -> Float[Tensor, "points points"]:
+def newton_schulz(frame: Float[Tensor, "points points"]) -> Float[Tensor, "points points"]:
     """A Newton–Schulz step, which stops rounding errors from accumulating."""
     return 1.5 * frame - product(frame, product(frame.mT, frame) / 2)
 
@@ -74,7 +78,8 @@ def _cayley(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points 
 
 
 class _CayleyAtZero(torch.autograd.Function):
-    """F cayley(W) where W = 0, as after a retraction: columns of F, and first derivatives as of F (I + W)."""
+    """F cayley(W) where W = 0, as after a retraction: columns of F, and first derivatives as of F (I + W). Where these
+    may be differentiated again, they are those of `_cayley`."""
 
     @staticmethod
     def forward(frame: Tensor, basis: Tensor) -> Tensor:
@@ -82,12 +87,14 @@ class _CayleyAtZero(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[0])
+        ctx.save_for_backward(*inputs)
         ctx.save_for_forward(inputs[0])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
-        (frame,) = ctx.saved_tensors
+        frame, basis = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return None, torch.autograd.grad(_cayley(frame, basis)[0], basis, grad, create_graph=True)[0]
         turn = product(frame.mT, grad)
         inner = turn[: turn.shape[1]]
         return None, torch.cat([(inner - inner.mT) / 2, turn[turn.shape[1] :]])

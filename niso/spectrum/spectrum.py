@@ -43,9 +43,11 @@ class Spectrum(NamedTuple):
 
         Raises:
             TypeError: not tensors of floating-point numbers.
-            ValueError: latents that are not (…, points, channels), a confidence that is not (…, points), or a ridge
+            ValueError: mass, eigenfunctions and eigenvalues that do not fit each other, latents that are not
+                (…, points, channels), a confidence that is not (…, points), or a ridge
                 that is not positive.
         """
+        self._check()
         check_tensors(sizes={"points": len(self.mass)}, latents=(z, "* points channels"))
         if confidence is None:
             return matmul((self.eigenfunctions * self.mass[:, None]).mT, z)
@@ -68,7 +70,12 @@ class Spectrum(NamedTuple):
         return matmul(self.eigenfunctions, a)
 
     def operator(self) -> Float[Tensor, "points points"]:
-        """Ω = Φ Λ ΦᵀM as a matrix on latent functions (paper eq. 4)."""
+        """Ω = Φ Λ ΦᵀM as a matrix on latent functions (paper eq. 4).
+
+        Raises:
+            TypeError, ValueError: mass, eigenfunctions and eigenvalues do not fit each other.
+        """
+        self._check()
         return matmul(self.eigenfunctions * self.eigenvalues, (self.eigenfunctions * self.mass[:, None]).mT)
 
     def spatial_map(self, tau: Float[Tensor, "*batch rank rank"]) -> Float[Tensor, "*batch points points"]:
@@ -76,10 +83,20 @@ class Spectrum(NamedTuple):
 
         Raises:
             TypeError: not a tensor of floating-point numbers.
-            ValueError: maps that are not (…, rank, rank).
+            ValueError: mass, eigenfunctions and eigenvalues that do not fit each other, or maps that are not
+                (…, rank, rank).
         """
+        self._check()
         check_tensors(sizes={"rank": self.eigenfunctions.shape[1]}, tau=(tau, "* rank rank"))
         return matmul(matmul(self.eigenfunctions, tau), (self.eigenfunctions * self.mass[:, None]).mT)
+
+    def _check(self) -> None:
+        """Check that a spectrum, perhaps of a user's own, has its shapes: a mass (points, 1) would be broadcast."""
+        check_tensors(
+            eigenfunctions=(self.eigenfunctions, "points rank"),
+            mass=(self.mass, "points"),
+            eigenvalues=(self.eigenvalues, "rank"),
+        )
 
 
 @full_precision

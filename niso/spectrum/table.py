@@ -44,7 +44,7 @@ class LearnedSpectrum(TrainedSpectrum):
         eigenvalues: parametrisation of Λ.
         damping: damping of the polar factor's derivative, see `niso.polar`.
         eigenfunctions: parametrisation of Φ. "rotation" solves a (rank, rank) system in each call, except right after
-            `retract_` on a CPU; there its first derivatives alone are exact.
+            `retract_` on a CPU.
 
     Raises:
         TypeError: points or a rank that are not whole numbers.
@@ -123,6 +123,7 @@ class LearnedSpectrum(TrainedSpectrum):
         if self.eigenfunction_kind == "rotation":
             self.frame.copy_(torch.linalg.qr(torch.cat([start, self.frame.to(root)], dim=1))[0])
             self.frame[:, : self.rank] = start  # which QR may have reversed
+            self.basis.zero_()
         else:  # as large as noise, so that a step of the optimiser turns it as far
             self.basis.copy_(_SIZE * self.points**0.5 * start / root)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -9,7 +11,7 @@ from torch import Tensor, nn
 from niso.checks import check_choice
 from niso.spectrum.eigenvalues import Eigenvalues, ordered
 from niso.spectrum.module import SpectrumModule
-from niso.spectrum.rotation import Eigenfunctions, retract_
+from niso.spectrum.rotation import Eigenfunctions, newton_schulz, retract_
 
 
 class TrainedSpectrum(SpectrumModule):
@@ -49,6 +51,13 @@ class TrainedSpectrum(SpectrumModule):
         """
         if self.eigenfunction_kind == "rotation":
             retract_(self.frame, self.basis)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> TrainedSpectrum:
+        before = self.eigenvalue_root.dtype
+        super()._apply(fn, recurse)
+        if self.eigenfunction_kind == "rotation" and before != self.frame.dtype == torch.float64:
+            self.frame = newton_schulz(self.frame)  # it was orthonormal to the precision that it had
+        return self
 
     def extra_repr(self) -> str:
         return (

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import torch
 from torch import nn
 
 from niso.checks import check_instance
 from niso.config import Optimisation
 from niso.spectrum import SpectrumModule
+from niso.spectrum.module import Role
+
+ROLES = ("network", *get_args(Role))
+"""Roles of an optimizer's groups: networks, and the parts of a spectrum."""
 
 
 def make_optimizer(objective: nn.Module, optimisation: Optimisation) -> torch.optim.AdamW:
@@ -23,16 +29,19 @@ def make_optimizer(objective: nn.Module, optimisation: Optimisation) -> torch.op
 
     Raises:
         TypeError: an objective that is not a module, or settings that are not a `niso.Optimisation`.
+        ValueError: a spectrum of your own has a role that is none of these.
     """
     check_instance("objective", objective, nn.Module, "torch.nn.Module")
     check_instance("optimisation", optimisation, Optimisation, "niso.Optimisation")
-    roles: dict[str, list[nn.Parameter]] = {"network": [], "eigenfunctions": [], "eigenvalues": [], "mass": []}
+    roles: dict[str, list[nn.Parameter]] = {role: [] for role in ROLES}
     special = {
         parameter: role
         for spectrum in spectra(objective)
         for role, parameters in spectrum.roles().items()
         for parameter in parameters
     }
+    if unknown := {*special.values()} - {*ROLES}:
+        raise ValueError(f"a spectrum's `roles` are some of {', '.join(ROLES[1:])}, not {', '.join(map(str, unknown))}")
     for parameter in objective.parameters():
         if parameter.requires_grad:
             roles[special.get(parameter, "network")].append(parameter)
@@ -60,10 +69,14 @@ def set_learning_rates(optimizer: torch.optim.Optimizer, optimisation: Optimisat
         The learning rate of the networks.
 
     Raises:
-        ValueError: an optimizer that `make_optimizer` did not make.
+        ValueError: an optimizer with groups that `make_optimizer` did not make.
     """
-    if any("role" not in group for group in optimizer.param_groups):
-        raise ValueError("groups of the optimizer lack a role: make it by niso.make_optimizer")
+    for group in optimizer.param_groups:
+        if group.get("role") not in ROLES:
+            raise ValueError(
+                f"a group of the optimizer has the role {group.get('role')!r}, which is none of {', '.join(ROLES)}: "
+                "make it by niso.make_optimizer, and an optimizer of its own for parameters with another learning rate"
+            )
     rate = optimisation.rate_at(step)
     peaks = {
         "network": optimisation.learning_rate,

@@ -332,3 +332,9 @@ def test_the_points_of_the_caller_are_copied():
     places.zero_()
     weights.zero_()
     torch.testing.assert_close(other().eigenfunctions, before)
+
+
+@pytest.mark.parametrize("eigenfunctions", ["polar", "rotation"])
+def test_points_in_double_precision_have_eigenfunctions_orthonormal_in_it(eigenfunctions):
+    field = FieldSpectrum(torch.rand(40, 2).double(), 8, eigenfunctions=eigenfunctions)
+    assert field().eigenfunctions.dtype == torch.float64 and orthonormality_error(field()) < 1e-12

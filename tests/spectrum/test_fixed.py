@@ -57,3 +57,17 @@ def test_rounding_below_zero_is_zero_and_the_tensors_of_the_caller_are_copied():
 def test_what_is_no_spectrum_is_refused(mass, functions, values, message):
     with pytest.raises((ValueError, TypeCheckError), match=message):
         FixedSpectrum(mass, functions, values)
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_in_half_precision_it_stays_as_it_was(half):
+    eigenvalues = torch.tensor([0.0, 600.0, 601.0, 602.0])
+    spectrum = FixedSpectrum(torch.ones(16), TRUTH.functions[:, :4].float(), eigenvalues)
+    before = spectrum()
+    for model in (spectrum.to(half), nn.ModuleList([spectrum]).to(half)[0]):
+        assert all(torch.equal(a, b) for a, b in zip(model(), before, strict=True))
+    wide, given = (
+        spectrum.double()(),
+        FixedSpectrum(*(part.to(half) for part in (torch.ones(4), torch.eye(4), eigenvalues))),
+    )
+    assert {part.dtype for part in wide} == {torch.float64} and {part.dtype for part in given()} == {torch.float32}

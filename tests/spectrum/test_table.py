@@ -355,3 +355,49 @@ def test_half_precision_eigenfunctions_are_orthonormal(half, eigenfunctions):
     spectrum = LearnedSpectrum(24, 12, eigenfunctions=eigenfunctions).to(half)()
     gram = (spectrum.eigenfunctions * spectrum.mass[:, None]).mT @ spectrum.eigenfunctions
     torch.testing.assert_close(gram, torch.eye(12), atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("call", ["project", "operator", "spatial_map"])
+@pytest.mark.parametrize("part, shape", [("mass", (6, 1)), ("eigenvalues", (1,)), ("eigenvalues", (2,))])
+def test_parts_that_would_be_broadcast_are_refused(call, part, shape):
+    arguments = {"project": [torch.randn(6, 6, 2)], "operator": [], "spatial_map": [torch.eye(3)]}[call]
+    spectrum = Spectrum(torch.ones(6), torch.linalg.qr(torch.randn(6, 3)).Q, torch.arange(3.0))
+    getattr(spectrum, call)(*arguments)
+    with pytest.raises(ValueError, match=f"{part} must be"):
+        getattr(spectrum._replace(**{part: torch.ones(shape)}), call)(*arguments)
+
+
+@pytest.mark.parametrize("method", ["start_mass_at_", "start_eigenfunctions_at_"])
+def test_a_rotation_that_is_not_retracted_starts_as_asked(method):
+    spectrum = niso.LearnedSpectrum(6, 2, eigenfunctions="rotation").double()
+    with torch.no_grad():
+        spectrum.basis.add_(0.3 * torch.randn(6, 2))
+    before = spectrum().eigenfunctions
+    getattr(spectrum, method)(torch.rand(6).double() + 0.5 if method == "start_mass_at_" else before)
+    found = spectrum()
+    root = found.mass.sqrt()[:, None]
+    spans = [torch.linalg.qr(root * functions).Q for functions in (before, found.eigenfunctions)]
+    assert torch.linalg.svdvals(spans[0].mT @ spans[1]).min() > 1 - 1e-9
+
+
+def test_derivatives_of_a_retracted_rotation_can_be_differentiated():
+    spectrum, weights = niso.LearnedSpectrum(6, 3, eigenfunctions="rotation").double(), torch.randn(6, 3).double()
+    direction = torch.randn(6, 3).double()
+
+    def gradient(basis, again=False):
+        functions = torch.func.functional_call(spectrum, {"basis": basis}).eigenfunctions
+        return torch.autograd.grad((functions.square() * weights).sum(), basis, create_graph=again)[0]
+
+    start = torch.zeros(6, 3, dtype=torch.float64, requires_grad=True)
+    (found,) = torch.autograd.grad((gradient(start, again=True) * direction).sum(), start)
+    step = 1e-5
+    after, before = (gradient((sign * step * direction).requires_grad_()) for sign in (1, -1))
+    torch.testing.assert_close(found, (after - before) / (2 * step), rtol=1e-6, atol=1e-7)
+
+
+def test_a_rotation_that_becomes_double_is_orthonormal_in_double():
+    spectrum = niso.LearnedSpectrum(20, 20, eigenfunctions="rotation").double()
+    before = spectrum().eigenfunctions
+    assert orthonormality_error(spectrum()) < 1e-12
+    spectrum.retract_()
+    torch.testing.assert_close(spectrum().eigenfunctions, before, rtol=0, atol=1e-12)

@@ -144,3 +144,13 @@ def test_gradient_of_a_rotation():
     basis = (0.1 * torch.randn(5, 3)).double().requires_grad_()
     mass_root = torch.rand(5).double().add(0.5).requires_grad_()
     assert torch.autograd.gradcheck(value, (basis, mass_root))
+
+
+def test_roles_of_ones_own_are_refused(model):
+    optimizer = make_optimizer(model, OPTIMISATION)
+    optimizer.add_param_group({"params": [torch.zeros(1, requires_grad=True)], "role": "head"})
+    with pytest.raises(ValueError, match="role 'head', which is none of network, eigenfunctions, eigenvalues, mass"):
+        set_learning_rates(optimizer, OPTIMISATION, 0)
+    model.spectrum.roles = lambda: {"values": [model.spectrum.eigenvalue_root]}
+    with pytest.raises(ValueError, match="`roles` are some of eigenfunctions, eigenvalues, mass, not values"):
+        make_optimizer(model, OPTIMISATION)
