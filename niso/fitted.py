@@ -312,9 +312,7 @@ class Fitted:
             InputError: they cannot be read, or are not what the model takes.
         """
         units = self.units
-        read = read_observations(
-            Path(path).expanduser(), self.shape, units.bytes, len(self.shape) == 3, units.hidden, view, self._geometry
-        )
+        read = read_observations(Path(path).expanduser(), self.shape, units.bytes, units.hidden, view, self._geometry)
         if not len(read.values):
             raise InputError(f"{path} holds no observations")
         check_preparation(str(path), read.preparation, self._preparation)

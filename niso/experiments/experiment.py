@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from niso.collective import part_size
-from niso.config import overlaid
+from niso.config import Optimisation, overlaid
 from niso.errors import InputError
 from niso.experiments.diagnosis import Finding, diagnose
 from niso.experiments.own import Own
@@ -249,20 +249,20 @@ class Experiment(ABC):
                 yield picture
 
 
-def check_batch(method: Method, size: int, accumulation: int) -> None:
+def check_batch(method: Method, optimisation: Optimisation) -> None:
     """Refuse batches that a method's losses cannot be computed from.
 
     Args:
-        size, accumulation: see `part_size`.
+        optimisation: whose batches are taken, and in how many parts.
 
     Raises:
         InputError: the batch does not divide, a part cannot be cut into groups that share one T, or has too few
             observations to compare.
     """
-    part = part_size(size, accumulation)
-    if part < method.group or part % method.group:
+    part = part_size(optimisation.batch_size, optimisation.accumulation)
+    if part % method.group:
         raise InputError(f"a batch of {part} pairs cannot be cut into groups of {method.group}: choose a multiple")
-    if (compared := size // accumulation) < method.compared:
+    if (compared := optimisation.batch_size // optimisation.accumulation) < method.compared:
         raise InputError(
             f"the losses of this method compare at least {method.compared} pairs, and a step has {compared}: choose a "
             "larger --batch-size"

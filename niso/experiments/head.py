@@ -12,7 +12,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from niso.checks import described
-from niso.collective import local_part
+from niso.collective import local_part, part_size
 from niso.config import SPECTRAL
 from niso.errors import InputError, counted, foreign
 from niso.experiments.alone import CUT, TRIED, check_alone, seeded
@@ -46,9 +46,11 @@ def try_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch 
     weights are drawn, stays as it is.
 
     Raises:
-        InputError: it cannot be made, gives something else than finite scores of each class, which depend on an
-            observation alone and have gradients, changes its features, or has nothing to train.
+        InputError: batches of its training do not divide, see `part_size`; it cannot be made, gives something else than
+            finite scores of each class, which depend on an observation alone and have gradients, changes its features,
+            or has nothing to train.
     """
+    part_size(config.head.batch_size, config.head.accumulation)
     x, kind = x[:TRIED], type(method)
     name = f"classifier {config.classifier}: {kind.head_of(config).__name__}"
     if kind.head is not Method.head:

@@ -12,7 +12,6 @@ from niso.checks import check_choice
 from niso.config import SPECTRAL, Optimisation, Strict, require
 from niso.losses import Norm
 from niso.methods.heads import HEADS
-from niso.methods.part import parts_unread
 from niso.methods.spectra import SPECTRA
 from niso.named_values import NamedValues, names_of
 from niso.networks import EigenspaceHeadConfig, MLPConfig, SpectralHeadConfig, VectorNeuronConfig
@@ -103,16 +102,6 @@ class IsometryConfig(Strict):
         require(self, "evaluation_pairs", least=2)  # maps are tried on other pairs
         check_choice("spectrum", self.spectrum, SPECTRA)
         SPECTRA.find(self.spectrum).own_settings(self)  # which name what is wrong with the user's own
-
-    def spectrum_unread(self) -> dict[str, str]:
-        """Settings of the parametrisations of the spectrum that are not taken, and why."""
-        return parts_unread("spectrum", SPECTRA.found(), self.spectrum, self)
-
-    def decays_unread(self) -> dict[str, str]:
-        """Decays of what is 0 from the start, and why they are not read."""
-        unread = {} if self.eigenvalue_noise else {"eigenvalue_noise_decay": "--eigenvalue-noise is 0"}
-        noise = self.eigenvalue_noise and self.eigenvalue_noise_decay is None
-        return unread if self.multiplicity or noise else unread | {"multiplicity_decay": "--multiplicity is 0"}
 
     def weights_unread(self) -> dict[str, str]:
         """Settings of the equivariance loss that are not read, and why."""

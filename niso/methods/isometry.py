@@ -12,6 +12,7 @@ from niso.functional_map import Mask, isometric_map, multiplicity_mask
 from niso.geometry.domains.domain import Sampling
 from niso.methods.config import GroupConfig
 from niso.methods.method import Method, Networks
+from niso.methods.part import parts_unread
 from niso.methods.spectra import SPECTRA
 from niso.methods.spectra.parametrisation import make_spectrum
 from niso.model import NeuralIsometry
@@ -36,7 +37,13 @@ class Isometry(Method):
 
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:
-        return dict(config.weights_unread() | config.decays_unread() | config.spectrum_unread())
+        unread: dict[str, str] = config.weights_unread()
+        if not config.eigenvalue_noise:
+            unread["eigenvalue_noise_decay"] = "--eigenvalue-noise is 0"
+        noise = config.eigenvalue_noise and config.eigenvalue_noise_decay is None
+        if not (config.multiplicity or noise):
+            unread["multiplicity_decay"] = "--multiplicity is 0"
+        return unread | parts_unread("spectrum", SPECTRA.found(), config.spectrum, config)
 
     def build(self, networks: Networks) -> NeuralIsometry:
         config = self.config

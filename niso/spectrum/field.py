@@ -133,7 +133,7 @@ class FieldSpectrum(TrainedSpectrum):
 
     def forward(self) -> Spectrum:
         mass, functions = self._evaluate(self.places, self.weights)
-        return self._spectrum(mass, _orthonormal(functions, mass))
+        return self._spectrum(mass, _orthonormal(functions, mass, functions))
 
     def at(
         self,
@@ -172,8 +172,8 @@ class FieldSpectrum(TrainedSpectrum):
             )
         places, weights = places.to(self.places), weights.to(self.weights)
         mass, functions = self._evaluate(places, weights)
-        own = (functions, mass) if orthonormal else self._evaluate(self.places, self.weights)[::-1]
-        return self._spectrum(mass, _orthonormal(functions, mass, *own))
+        own = (mass, functions) if orthonormal else self._evaluate(self.places, self.weights)
+        return self._spectrum(mass, _orthonormal(functions, *own))
 
     def roles(self) -> dict[Role, list[nn.Parameter]]:
         # by "rotation" U finds a space at the rate of networks, and Φ turn in it at a rate of their own, as in a table
@@ -226,18 +226,14 @@ def _mass(weights: Float[Tensor, " points"], density: Float[Tensor, " points"]) 
 
 @full_precision
 def _orthonormal(
-    functions: Float[Tensor, "points rank"],
-    mass: Float[Tensor, " points"],
-    own: Float[Tensor, "others rank"] | None = None,
-    own_mass: Float[Tensor, " others"] | None = None,
+    functions: Float[Tensor, "points rank"], mass: Float[Tensor, " others"], own: Float[Tensor, "others rank"]
 ) -> Float[Tensor, "points rank"]:
-    """U G^(−1/2) with G = UᵀMU, of the same points or of others.
+    """U G^(−1/2) with G = UᵀMU, where M and the U in G are `mass` and `own`: of the same points, or of others.
 
     In float64, as G has the squares of the singular values of M^(1/2) U: with it Φ is as exact as U itself.
     """
     wide = functions.dtype if functions.device.type == "mps" else torch.float64  # it has no float64
-    u = (functions if own is None else own).to(wide)
-    m = (mass if own_mass is None else own_mass).to(wide)
+    u, m = own.to(wide), mass.to(wide)
     return (functions.to(wide) @ inverse_root(u.mT @ (m[:, None] * u))).to(functions.dtype)
 
 

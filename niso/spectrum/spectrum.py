@@ -50,7 +50,7 @@ class Spectrum(NamedTuple):
         self._check()
         check_tensors(sizes={"points": len(self.mass)}, latents=(z, "* points channels"))
         if confidence is None:
-            return matmul((self.eigenfunctions * self.mass[:, None]).mT, z)
+            return matmul(self._dual, z)
         check_tensors(confidence=(confidence, "* points"))
         if confidence.shape != z.shape[:-1]:
             raise ValueError(f"a confidence must be {tuple(z.shape[:-1])}, not {tuple(confidence.shape)}")
@@ -76,7 +76,7 @@ class Spectrum(NamedTuple):
             TypeError, ValueError: mass, eigenfunctions and eigenvalues do not fit each other.
         """
         self._check()
-        return matmul(self.eigenfunctions * self.eigenvalues, (self.eigenfunctions * self.mass[:, None]).mT)
+        return matmul(self.eigenfunctions * self.eigenvalues, self._dual)
 
     def spatial_map(self, tau: Float[Tensor, "*batch rank rank"]) -> Float[Tensor, "*batch points points"]:
         """Map Φ τ_Ω ΦᵀM on latent functions for a map τ_Ω of coefficients (inverse of paper eq. 5).
@@ -88,7 +88,12 @@ class Spectrum(NamedTuple):
         """
         self._check()
         check_tensors(sizes={"rank": self.eigenfunctions.shape[1]}, tau=(tau, "* rank rank"))
-        return matmul(matmul(self.eigenfunctions, tau), (self.eigenfunctions * self.mass[:, None]).mT)
+        return matmul(matmul(self.eigenfunctions, tau), self._dual)
+
+    @property
+    def _dual(self) -> Float[Tensor, "rank points"]:
+        """ΦᵀM."""
+        return (self.eigenfunctions * self.mass[:, None]).mT
 
     def _check(self) -> None:
         """Check that a spectrum, perhaps of a user's own, has its shapes: a mass (points, 1) would be broadcast."""

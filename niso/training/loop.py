@@ -199,7 +199,9 @@ class _Training:
                     self.save(done, seconds, stop=largest(fabric, received()))
                     last_saved = time.monotonic()
             if number := largest(fabric, received()):  # while the last step was saved
-                self.interrupt(steps, number)
+                with together():
+                    if fabric.is_global_zero:
+                        raise self.interrupted(steps, number)
         return seconds
 
     def check_compilation(self, start: int) -> None:
@@ -304,12 +306,6 @@ class _Training:
             counts = f"the objective changes {', '.join(sorted(new))} while it is trained"
             say(f"! {self.phase}: {counts}, which checkpoints do not hold: make it a buffer, a tensor")
         return kept
-
-    def interrupt(self, done: int, number: int) -> None:
-        """End all processes, since a signal, of this number, came when this step was saved."""
-        with together():
-            if self.fabric.is_global_zero:
-                raise self.interrupted(done, number)
 
     def interrupted(self, done: int, number: int) -> Interrupted:
         """What says that a signal, of this number, ended training after a step that is saved."""

@@ -4,6 +4,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from niso.config import Optimisation
 from niso.errors import InputError
 from niso.experiments.experiment import check_batch
 from niso.methods.method import Method
@@ -22,13 +23,13 @@ GROUPS = Mock(spec=Method, group=4, compared=1)
 )
 def test_parts_that_do_not_fit(size, parts, words):
     with pytest.raises(InputError, match=words):
-        check_batch(GROUPS, size, parts)
+        check_batch(GROUPS, Optimisation(batch_size=size, accumulation=parts))
 
 
 def test_too_few_to_compare():
-    check_batch(GROUPS, 24, 3)
+    check_batch(GROUPS, Optimisation(batch_size=24, accumulation=3))
     with pytest.raises(InputError, match="compare at least 3 pairs, and a step has 2"):
-        check_batch(Mock(spec=Method, group=1, compared=3), 4, 2)
+        check_batch(Mock(spec=Method, group=1, compared=3), Optimisation(batch_size=4, accumulation=2))
 
 
 @pytest.mark.parametrize("experiment", ["homnist", "shapes", "pose", "pairs"])

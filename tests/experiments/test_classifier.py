@@ -61,7 +61,7 @@ def accuracy(predict, run, prepared):
 
 def test_prepared_shapes_are_read_with_their_classes(prepared, write_shapes, tmp_path, monkeypatch):
     def read(path):
-        return read_observations(path, (2, 8, 16), of_bytes=False, images=True)
+        return read_observations(path, (2, 8, 16), of_bytes=False)
 
     names = [f"class{label}/{shape}/{number}" for label in range(3) for shape in range(4) for number in range(5)]
     found = read(prepared)
@@ -94,7 +94,7 @@ def test_arrays_beside_other_files_of_parameters_are_no_shapes(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a.json").write_text("{}")
     np.save(tmp_path / "sub" / "a.npy", np.ones((4, 1, 8, 8), np.float32))
-    read = read_observations(tmp_path / "sub" / "a.npy", (1, 8, 8), False, True)
+    read = read_observations(tmp_path / "sub" / "a.npy", (1, 8, 8), False)
     assert read.values.shape == (4, 1, 8, 8) and read.label is None
 
 

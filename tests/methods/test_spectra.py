@@ -8,6 +8,7 @@ import torch
 
 from niso.geometry.domains.domain import box, quadrature_sphere
 from niso.methods.config import FieldConfig, IsometryConfig, Start
+from niso.methods.part import parts_unread
 from niso.methods.spectra import SPECTRA
 from niso.spectrum import Eigenfunctions, Eigenvalues, SpectrumModule, smooth_functions
 from niso.testing import relative_error
@@ -28,7 +29,7 @@ def test_a_spectrum_is_of_the_latent_points_and_orthonormal(name, dtype):
 def test_settings_that_are_not_read_are_settings_and_those_of_the_others(name):
     config = IsometryConfig(spectrum=name)
     names = {field.name for field in fields(config)}
-    unread, reads = config.spectrum_unread(), SPECTRA.find(name).reads
+    unread, reads = parts_unread("spectrum", SPECTRA.found(), config.spectrum, config), SPECTRA.find(name).reads
     assert reads <= names and {path.partition(".")[0] for path in unread} <= names and reads.isdisjoint(unread)
     for other in set(SPECTRA) - {name}:
         assert all(setting in reads or setting in unread for setting in SPECTRA.find(other).reads)
@@ -46,7 +47,11 @@ CHANGES = {"features": "periodic", "frequencies": 5, "scale": 0.7, "width": 9, "
 @pytest.mark.parametrize("features", ["coordinates", "fourier", "periodic"])
 def test_a_setting_of_a_field_that_is_not_read_changes_nothing_and_any_other_does(features, layers):
     config = IsometryConfig(spectrum="field", field=FieldConfig(features, frequencies=8, layers=layers))
-    unread = {path.partition(".")[2] for path in config.spectrum_unread() if path.startswith("field.")}
+    unread = {
+        path.partition(".")[2]
+        for path in parts_unread("spectrum", SPECTRA.found(), config.spectrum, config)
+        if path.startswith("field.")
+    }
 
     def made(config):
         torch.manual_seed(0)

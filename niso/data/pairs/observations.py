@@ -68,7 +68,6 @@ def read_observations(
     path: Path,
     shape: tuple[int, ...],
     of_bytes: bool,
-    images: bool,
     hides: bool = False,
     view: str = "x",
     geometry: Mapping[str, Sequence[float]] | None = None,
@@ -82,7 +81,6 @@ def read_observations(
             file of one shape.
         shape: of one observation, as the model takes them.
         of_bytes: whether the model takes values 0 … 255.
-        images: whether it takes images.
         hides: whether NaN stands for what is not seen.
         view: which of several arrays, or of pairs of pictures: x or tx.
         geometry: sketches of the points and weights that the model was trained on.
@@ -105,7 +103,7 @@ def read_observations(
     videos = files_below(path, VIDEOS) if path.is_dir() else [path] if path.suffix.lower() in VIDEOS else []
     if not (files or videos):
         raise InputError(f"{path} holds no observations: {_instead(path)}")
-    if not (images and of_bytes and shape[0] in (1, 3) and shape[1] == shape[2]):
+    if not (len(shape) == 3 and of_bytes and shape[0] in (1, 3) and shape[1] == shape[2]):
         takes = " × ".join(map(str, shape))
         what = "videos" if videos else "pictures"
         raise InputError(f"{path} holds {what}, but the model was trained on arrays of {takes}: give such arrays")

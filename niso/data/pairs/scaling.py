@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from niso.data.pairs.table import ROWS, Table
+from niso.data.pairs.table import ROWS, Table, blocks
 from niso.errors import InputError
 
 _KEPT = (np.uint8, np.int16, np.int32, np.float32, np.float64)
@@ -35,14 +34,6 @@ _BRIGHT = 32
 """Pictures in bytes have values as large; masks, labels and counts in bytes have not, and are scaled by their own."""
 _UNLIKE = 0.05
 """Share of the range of all channels of images below which one of them has another unit."""
-_NARROW = {"images": 0.02, "volumes": 0.02, "signals": 0.2, "points": 0.2}
-"""Ranges of scaled values, but for a thousandth: where one is narrower, a few extreme values have made it so."""
-_SELDOM = 1e-3
-"""Share of values of which one that is far off is not said to be repeated."""
-_CLASSES = 16
-"""Different values of what may be numbers of classes."""
-_APART = 20
-"""Ratio of the ranges of two views from which they have other units."""
 _LARGEST, _SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
 """Scaled values are float32, and so is what predictions are scaled back by."""
 
@@ -59,14 +50,14 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
         InputError: values are too large to be scaled.
     """
     x = table.views["x"]
-    chosen = _sample(x, rows, ROWS)
+    chosen = sample(x, rows, ROWS)
     if table.channels_first:
         axes = all_but_channels(chosen.ndim, True)
         lowest, highest = chosen.min(axes), chosen.max(axes)
         if table.kind == "images" and x.dtype == np.uint8 and highest.max() >= _BRIGHT:
             return BYTES
         widths, whole = highest - lowest, highest.max() - lowest.min()
-        varying = widths > _rounding(x.dtype) * np.maximum(abs(lowest), abs(highest))
+        varying = widths > rounding(x.dtype) * np.maximum(abs(lowest), abs(highest))
         apart = varying.any() and lowest[varying].max() > highest[varying].min()  # as kelvins are from hectopascals
         if not (apart or (varying & (widths < _UNLIKE * whole)).any()):
             lowest, highest = lowest.min(keepdims=True), highest.max(keepdims=True)
@@ -81,7 +72,7 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
             _, power = np.frexp(np.maximum(abs(lowest), abs(highest)))  # squares of what is small would be 0
             offset, deviation = chosen.mean(axes), np.ldexp(np.ldexp(chosen, -power).std(axes), power)
-        constant = (lowest == highest) | (deviation <= _rounding(x.dtype) * np.maximum(abs(lowest), abs(highest)))
+        constant = (lowest == highest) | (deviation <= rounding(x.dtype) * np.maximum(abs(lowest), abs(highest)))
         scaling = Scaling(tuple(offset.tolist()), tuple(np.where(constant, 1.0, deviation).tolist()))
     if not (np.abs(scaling) <= _LARGEST).all():
         reached = np.abs(chosen).max()
@@ -100,59 +91,12 @@ def step_from(constant: float | np.ndarray) -> np.float64 | np.ndarray:
     return np.maximum(1.0, np.ldexp(1.0, power - 24))
 
 
-def _rounding(dtype: np.dtype) -> float:
+def rounding(dtype: np.dtype) -> float:
     """Relative differences of values of a type that are no more than rounding."""
     return 1e-6 if dtype.kind == "f" and dtype.itemsize <= 4 else 1e-13
 
 
-def extremes_of(table: Table, rows: np.ndarray, scaling: Scaling) -> str:
-    """That few values are so large that all others of a channel, or of images, are scaled to nearly one number, or that
-    one value may stand for missing ones; empty where neither is so."""
-    if scaling == BYTES:
-        return ""
-    values = table.views["x"]
-    x = _sample(values, rows, 256)
-    alike = table.channels_first and len(scaling.offset) == 1
-    axes = None if alike else all_but_channels(x.ndim, table.channels_first)
-    low = np.atleast_1d(np.percentile(x, 0.05, axes, method="higher"))  # without the extreme one of few
-    high = np.atleast_1d(np.percentile(x, 99.95, axes, method="lower"))
-    narrow = high - low > _rounding(values.dtype) * np.maximum(abs(low), abs(high))
-    narrow &= high - low < _NARROW[table.kind] * np.array(scaling.scale)
-    if not narrow.any():
-        return _missing(table, rows)
-    channel = int(np.argmax(narrow))
-    where = f" of channel {channel}" if len(narrow) > 1 else ""
-    return (
-        f"nearly all values{where} are between {low[channel]:.3g} and {high[channel]:.3g}, and a few far off: clip or "
-        "remove those"
-    )
-
-
-def _missing(table: Table, rows: np.ndarray) -> str:
-    """That the smallest or largest number of a channel occurs often, and is farther from all others than these are from
-    each other, as −9999 is where nothing was measured; empty where none is."""
-    axis = 1 if table.channels_first else -1
-    for key, view in table.views.items():
-        x = np.moveaxis(_sample(view, rows, 256), axis, -1).reshape(-1, table.channels)
-        for sign in (1, -1):
-            values = sign * x
-            lowest, highest = values.min(0), values.max(0)
-            same = values == lowest
-            next_one = np.where(same, np.inf, values).min(0)
-            apart = (next_one - lowest > highest - next_one) & (highest > next_one)
-            share = same.mean(0)
-            for channel in np.flatnonzero(apart & (same.sum(0) > 1) & (_SELDOM < share) & (share <= 0.5)):
-                others = sign * values[~same[:, channel], channel]
-                if len(np.unique(others[:: max(1, len(others) // 1000)])) > _CLASSES:
-                    return (
-                        f"{100 * share[channel]:.2g} % of channel {channel} of {key} are {sign * lowest[channel]:g}, "
-                        f"far from all else ({others.min():g} … {others.max():g}): if that stands for missing values, "
-                        "fill these, or leave their observations out"
-                    )
-    return ""
-
-
-def _sample(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
+def sample(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
     """At most `count` of these rows, evenly spread from the first to the last."""
     chosen = rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int)]
     return values[np.sort(chosen)].astype(np.float64)
@@ -171,16 +115,17 @@ def bounds_of(table: Table, scaling: Scaling) -> Bounds | None:
     if scaling == BYTES:
         return None
     axes = all_but_channels(table.views["x"].ndim, table.channels_first)[1:]
-    views = [[view[start : start + ROWS] for start in range(0, len(view), ROWS)] for view in table.views.values()]
-    found = [[(part.min(axes), part.max(axes)) for part in parts] for parts in views]
-    low, high = (np.stack([np.concatenate(parts).astype(float) for parts in side]) for side in _sides(found))
+    found = [
+        [
+            np.concatenate(side)
+            for side in zip(*((part.min(axes), part.max(axes)) for part in blocks(view)), strict=True)
+        ]
+        for view in table.views.values()
+    ]
+    low, high = (np.stack(side).astype(float) for side in zip(*found, strict=True))
     if len(scaling.offset) == 1:
         low, high = low.min(2, keepdims=True), high.max(2, keepdims=True)
     return Bounds(low, high)
-
-
-def _sides(found: list[list[tuple[np.ndarray, np.ndarray]]]) -> list[list[list[np.ndarray]]]:
-    return [[[pair[side] for pair in parts] for parts in found] for side in (0, 1)]
 
 
 def ranges_of(bounds: Bounds | None) -> tuple[list[float], list[float]]:
@@ -191,7 +136,7 @@ def ranges_of(bounds: Bounds | None) -> tuple[list[float], list[float]]:
 
 def means_of(table: Table, rows: np.ndarray) -> list[float]:
     """Means of the channels of x, by which negatives are told from what is trained on: of rows to train on."""
-    chosen = _sample(table.views["x"], rows, ROWS)
+    chosen = sample(table.views["x"], rows, ROWS)
     return chosen.mean(all_but_channels(chosen.ndim, table.channels_first)).tolist()
 
 
@@ -206,57 +151,29 @@ def units_of(table: Table, scaling: Scaling) -> str:
     return "channels have different ranges: each is scaled by its own" if several else ""
 
 
-def other_units(table: Table, rows: np.ndarray) -> str:
-    """That another view has a far larger or smaller range than x, by which it is scaled, or a channel of it lies far
-    off; empty where none does."""
-    x, *others = (_sample(values, rows, 256) for values in table.views.values())
-    _, *keys = table.views
-    for key, values in zip(keys, others, strict=True):
-        width, of_x = float(np.ptp(values)), float(np.ptp(x))
-        if min(width, of_x) > 0 and not 1 / _APART <= width / of_x <= _APART:
-            return f"the range of {key} is {width / of_x:.2g} times that of x: give both in the same units"
-    if table.channels_first:
-        return ""
-    axes = all_but_channels(x.ndim, False)
-    mean = x.mean(axes)
-    reach = np.abs(x - mean).max(axes)
-    varying = reach > _rounding(table.views["x"].dtype) * np.abs(mean)
-    for key, values in zip(keys, others, strict=True):
-        times = np.abs(values - mean).max(axes) / np.where(varying, reach, np.inf)
-        if times.max() > _APART:
-            channel = int(times.argmax())
-            return (
-                f"channel {channel} of {key} lies up to {times[channel]:.2g} times as far from the mean of x as x "
-                "does: remove what is constant, or give both in the same units"
-            )
-    return ""
-
-
-def by_channel(change: Callable[[Tensor], Tensor], x: Tensor, scaling: Scaling, channels_first: bool) -> Tensor:
-    """Apply what takes channels last, such as `scaled`, where there is a number for each."""
-    if channels_first and len(scaling.offset) > 1:
-        return change(x.movedim(1, -1)).movedim(-1, 1).contiguous()
-    return change(x)
-
-
-def scaled(values: Tensor, scaling: Scaling) -> Tensor:
+def scaled(values: Tensor, scaling: Scaling, channels_first: bool) -> Tensor:
     """(values − offset) / scale in float32."""
     values = values.double() if values.dtype in _WIDE else values.float()
-    offset, scale = _tensors(scaling, values.dtype, values.device)
+    offset, scale = _tensors(scaling, _axes(values, channels_first), values.dtype, values.device)
     return ((values - offset) / scale).float()
 
 
-def unscaled(values: Tensor, scaling: Scaling) -> Tensor:
+def unscaled(values: Tensor, scaling: Scaling, channels_first: bool) -> Tensor:
     """Inverse of `scaled`, in the type of the values."""
-    offset, scale = _tensors(scaling, values.dtype, values.device)
+    offset, scale = _tensors(scaling, _axes(values, channels_first), values.dtype, values.device)
     return values * scale + offset
 
 
+def _axes(values: Tensor, channels_first: bool) -> int:
+    """Axes of observations after that of channels."""
+    return values.ndim - 2 if channels_first else 0
+
+
 @lru_cache
-def _tensors(scaling: Scaling, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+def _tensors(scaling: Scaling, axes: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """Offset and scale on a device. They are copied there once: the host waits for such a copy."""
     with torch.inference_mode(False):  # whatever the first caller's mode
-        offset, scale = (torch.tensor(part, dtype=dtype, device=device) for part in scaling)
+        offset, scale = (torch.tensor(part, dtype=dtype, device=device).reshape(-1, *[1] * axes) for part in scaling)
     return offset, scale
 
 

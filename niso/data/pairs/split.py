@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -26,6 +26,11 @@ _MANY = 5
 """Observations of a part that differ from each other, from which on repeated ones are not named."""
 _TRAINED = "those of held-out observations are trained on"
 _FEW = f"transformations are too few or too unequal to hold out whole ones: {_TRAINED}"
+
+
+Part = Literal["train", "validation", "test"]
+PARTS: dict[Part, str] = {"train": "to train on", "validation": "to validate on", "test": "held out"}
+"""What each part is, in words."""
 
 
 class Parts(NamedTuple):
@@ -162,7 +167,7 @@ def _parts(table: Table, same: list[np.ndarray], validation: float, test: float,
 def _repeated(x: np.ndarray, parts: Parts) -> str:
     """How many observations differ in the parts where hardly any do; empty where there is none."""
     told = list[str]()
-    for rows, what in zip(parts[:3], ("to train on", "to validate on", "held out"), strict=True):
+    for rows, what in zip(parts[:3], PARTS.values(), strict=True):
         distinct = len(np.unique(x[rows]))
         if distinct < _MANY and 2 * distinct <= len(rows):
             told.append(f"{distinct} of the {len(rows):,} {'' if told else 'observations '}{what}")

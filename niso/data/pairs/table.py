@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -140,6 +140,11 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table
     return Table(name, kind, views, group, label, classes, None, source, points, weights, _short(kind, first))
 
 
+def blocks(values: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows of an array, perhaps on the disk, a few at a time."""
+    return (values[start : start + ROWS] for start in range(0, len(values), ROWS))
+
+
 def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind:
     """What observations are, by their shape; InputError where that does not tell."""
     shape = " × ".join(map(str, x.shape)) or "a single number"
@@ -248,7 +253,7 @@ def check_finite(name: str, views: Mapping[str, np.ndarray]) -> None:
     for key, values in views.items():
         if values.dtype.kind != "f":
             continue
-        parts = [values[start : start + ROWS] for start in range(0, len(values), ROWS)]
+        parts = list(blocks(values))
         for number, part in enumerate(parts):
             finite = np.isfinite(part).reshape(len(part), -1)
             if finite.all():

@@ -18,7 +18,6 @@ from niso.data.pairs.scaling import (
     Scaling,
     all_but_channels,
     as_tensor,
-    by_channel,
     scaled,
     step_from,
     unscaled,
@@ -139,14 +138,14 @@ class Units:
 
     def scaled(self, observed: Tensor) -> Tensor:
         """Observations of order one."""
-        values = by_channel(lambda part: scaled(part, self.scaling), observed, self.scaling, self.channels_first)
+        values = scaled(observed, self.scaling, self.channels_first)
         return values if self.clip is None else values.clamp(-self.clip, self.clip)
 
     def unscaled(self, values: Tensor) -> Tensor:
         """Observations in their units: the inverse of `scaled`, but for the clip; in float64 where float32 would not
         hold how values vary: days since −4712."""
         values = values.double() if self.rounded_away() > LOST else values
-        return by_channel(lambda part: unscaled(part, self.scaling), values, self.scaling, self.channels_first)
+        return unscaled(values, self.scaling, self.channels_first)
 
     def check(self, observed: np.ndarray | Tensor, given: np.ndarray | Tensor) -> None:
         """Check that observations are in these units, and given in a type that holds how they vary.

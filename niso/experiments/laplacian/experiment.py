@@ -34,7 +34,7 @@ from niso.methods.method import Method, Networks
 from niso.model import NeuralIsometry
 from niso.random import EVALUATION_SEED, step_seed
 from niso.results import Curve, Metric, Result
-from niso.spectrum import Spectrum, SpectrumModule
+from niso.spectrum import Spectrum
 
 VALIDATION_SEED = step_seed(20_241_211, 0, "validation")
 """Of the validation crops and motions: no seed of a run, by which training crops of the same photographs are drawn."""
@@ -321,14 +321,13 @@ class LaplacianExperiment(Experiment):
 
     def readings(self, held_out: HeldOut) -> dict[str, Reading]:
         """The spectrum at other samplings; nothing where it is known on its own grid alone."""
-        learned = cast(SpectrumModule, self.model.spectrum)
         readings = {}
-        for name, (points, weights) in self.samplings().items():
-            spectrum = learned.at(points.to(self.device), weights.to(self.device))
+        for name, sampling in self.samplings().items():
+            spectrum = self.method.spectrum_at(sampling)
             if spectrum is not None:
-                read, functions = Spectrum(*(part.cpu() for part in spectrum)), self.truth_at(points)
+                read, functions = Spectrum(*(part.cpu() for part in spectrum)), self.truth_at(sampling.points)
                 energy = metrics.eigenspace_energy(read.mass, read.eigenfunctions, functions, self.truth().spaces)
-                readings[name] = Reading(points, held_out, read, energy, functions)
+                readings[name] = Reading(sampling.points, held_out, read, energy, functions)
         return readings
 
     def measure_reading(self, reading: Reading) -> dict[str, float]:

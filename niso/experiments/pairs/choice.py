@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
 
 from niso.config import Optimisation
-from niso.data.pairs.sampling.data import PairData, Part
+from niso.data.pairs.sampling.data import PairData
+from niso.data.pairs.split import PARTS
 from niso.data.pairs.table import Kind
 from niso.errors import InputError, counted, some_of
-from niso.experiments.pairs.presets import OF_PARTS, Architecture, PairsConfig
+from niso.experiments.pairs.presets import Architecture, PairsConfig
 from niso.experiments.pairs.recipes import Chosen, recipe
 from niso.methods import METHODS
 from niso.networks.padding import Padding
 
-AS_GIVEN = (
-    *("norm", "relative_equivariance", "multiplicity", "spectral_dropout", "latent_channels"),
-    *("variation", "contrastive", "vicreg", "nft_epochs", "nft_maps", "head", "evaluation_pairs"),
-    *OF_PARTS,
-)
-"""Settings of the user's that replace the recipe's, where they are not None."""
+RESOLVED = {"architecture", "padding", "rank", "training"}
+"""Settings that depend on more than what the user asks for. All others replace the recipe's where they are not None."""
+AS_GIVEN = [field.name for field in fields(PairsConfig) if field.name in vars(Chosen()) and field.name not in RESOLVED]
 MOST_POINTS: dict[Kind, int] = {"images": 400, "signals": 400, "points": 400, "volumes": 512}
 """Points of a latent grid: the cost of a step grows with them."""
 MOST_RANK = 64
@@ -113,7 +111,7 @@ def said(chosen: Chosen, data: PairData, points: int, method: str) -> str:
     what = f"{table.kind} of {size}"
     if table.kind == "points":
         what = f"functions of {counted(table.channels, 'channel')} on {counted(table.shape[0], 'point')}"
-    drawn = ", ".join(f"{data.count(part)} {word}" for part, word in _PARTS)
+    drawn = ", ".join(f"{data.count(part)} {word}" for part, word in PARTS.items())
     classes = f" in {len(table.classes)} classes ({some_of(list(map(str, table.classes)))})" if table.classes else ""
     varied = f"mirrored, turned and recoloured (variation {chosen.variation:g})" if chosen.variation else ""
     words = [
@@ -137,11 +135,6 @@ def lacking(data: PairData) -> str:
     return "; ".join(filter(None, words))
 
 
-_PARTS: tuple[tuple[Part, str], ...] = (
-    ("train", "to train on"),
-    ("validation", "to validate on"),
-    ("test", "held out"),
-)
 _PADDINGS: dict[Padding, str] = {
     "zeros": "",
     "circular": " that go round",

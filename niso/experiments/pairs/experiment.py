@@ -16,7 +16,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.collective import part_size
 from niso.config import parse
 from niso.data.pairs.arrays import ArrayReader
 from niso.data.pairs.find import find_reader
@@ -24,9 +23,9 @@ from niso.data.pairs.geometry import GEOMETRY, sketch
 from niso.data.pairs.pictures import PictureReader, shipped_photographs
 from niso.data.pairs.reader import Reader
 from niso.data.pairs.sampling.choose import pair_data
-from niso.data.pairs.sampling.data import BATCH, PairData, Part
+from niso.data.pairs.sampling.data import BATCH, PairData
 from niso.data.pairs.scaling import means_of
-from niso.data.pairs.split import content
+from niso.data.pairs.split import Part, content
 from niso.data.pairs.table import Kind, Table
 from niso.data.pairs.variation import Variation
 from niso.data.shapes.prepared import preparation_of, shapes_within
@@ -205,9 +204,8 @@ class Pairs(Experiment):
             raise InputError(
                 f"no T is shared by {self.method.group} pairs to train on, at most by {most}: lower --group-size"
             )
-        check_batch(self.method, config.training.batch_size, config.training.accumulation)
+        check_batch(self.method, config.training)
         if self.data.classes:
-            part_size(config.head.batch_size, config.head.accumulation)
             try_head(self.method, config, next(self.data.examples("train", BATCH))[0], self.data.classes)
 
     def _table(self, wishes: PairsConfig, usual: Chosen) -> Table:

@@ -19,7 +19,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from niso.collective import part_size
 from niso.data.evenly import evenly
 from niso.data.shapes.copies import copies_note
 from niso.data.shapes.prepared import open_shapes, preparation_of
@@ -182,10 +181,9 @@ class Shapes(Experiment):
         self.announcement = "; ".join(filter(None, notes))
         group = self.method.group if self.method.grouped else None
         self.sampling = ShapeSampling(config, self.seed, self.maps, self.split, group)
-        check_batch(self.method, config.training.batch_size, config.training.accumulation)
+        check_batch(self.method, config.training)
         if config.tuning == "labels-and-pairs":
-            check_batch(self.method, config.training.batch_size, config.head.accumulation)
-        part_size(config.head.batch_size, config.head.accumulation)
+            check_batch(self.method, replace(config.training, accumulation=config.head.accumulation))
         self.pretrained = self.method
         self.head: nn.Module = nn.Identity()
         try_head(self.method, config, self.some_maps(), len(self.shapes.classes))

@@ -63,7 +63,7 @@ def test_a_trained_model_is_told_of_no_less(tmp_path, capsys):
     (tmp_path / "all" / "x.heic").touch()
 
     def said(path):
-        read_observations(path, (3, 8, 8), of_bytes=True, images=True)
+        read_observations(path, (3, 8, 8), of_bytes=True)
         return capsys.readouterr().err
 
     other = "pictures of other formats are passed over (1 .heic): save them as .png or .jpg"
@@ -118,12 +118,12 @@ def test_videos_that_are_not_read_are_named(tmp_path):
     assert "1 video not read (clip/walk.avi)" in ClipReader.read(tmp_path, Reading(), 8).note
     assert "1 video among the pictures not read (clip/walk.avi)" in PictureReader.read(tmp_path, TURNED, 8).note
     with pytest.raises(InputError, match=r"1 video not read \(clip/walk\.avi\): videos are looked for .* not beside"):
-        read_observations(tmp_path, (3, 8, 8), of_bytes=True, images=True)
+        read_observations(tmp_path, (3, 8, 8), of_bytes=True)
     (tmp_path / "a/b/c").mkdir(parents=True)
     for place in ("a/b/c/deep.avi", "a/run.avi"):
         (tmp_path / place).touch()
     with pytest.raises(InputError, match=r"a: 1 video not read \(b/c/deep\.avi\): videos are looked for down to"):
-        read_observations(tmp_path / "a", (3, 8, 8), of_bytes=True, images=True)
+        read_observations(tmp_path / "a", (3, 8, 8), of_bytes=True)
 
 
 def test_categories_label_their_clips_in_every_part(tmp_path):
@@ -285,7 +285,7 @@ def test_a_model_of_grey_values_gets_the_brightness_of_colours(tmp_path):
     colours = ("red", "lime", "blue", "orange")
     for colour in colours:
         Image.new("RGB", (4, 4), colour).save(tmp_path / f"{colour}.png")
-    observed = read_observations(tmp_path, (1, 4, 4), of_bytes=True, images=True)
+    observed = read_observations(tmp_path, (1, 4, 4), of_bytes=True)
     assert sorted(observed.names) == sorted(f"{colour}.png" for colour in colours)
     for name, values in zip(observed.names, observed.values, strict=True):
         with Image.open(tmp_path / name) as image:  # by Pillow's own conversion

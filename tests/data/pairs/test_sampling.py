@@ -13,11 +13,10 @@ from niso.data.pairs.paired import PairedReader
 from niso.data.pairs.pictures import PictureReader, shipped_photographs
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.sampling.choose import pair_data
-from niso.data.pairs.sampling.data import PARTS
 from niso.data.pairs.sampling.frames import NeighbouringFrames
 from niso.data.pairs.sampling.recorded import RecordedPairs
 from niso.data.pairs.scaling import as_tensor, bytes_of, scaled, unscaled
-from niso.data.pairs.split import Parts, content, split
+from niso.data.pairs.split import PARTS, Parts, content, split
 from niso.data.pairs.table import make_table
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
@@ -39,7 +38,7 @@ def paired(transform=None, skip=5, transformed_first=False, **columns):
 
 def numbers(data, view):
     """Which observations a batch holds."""
-    return unscaled(view[:, 0, 0], data.scaling).round().long().tolist()
+    return unscaled(view[:, 0, 0], data.scaling, False).round().long().tolist()
 
 
 def assert_apart(*parts):
@@ -322,7 +321,7 @@ def pairs_of(x):
 def test_scaling_is_undone():
     data = paired(x=signals(), tx=signals())
     values = torch.randn(5, 8, 1)
-    torch.testing.assert_close(unscaled(scaled(values, data.scaling), data.scaling), values)
+    torch.testing.assert_close(unscaled(scaled(values, data.scaling, False), data.scaling, False), values)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.float64])
@@ -331,7 +330,7 @@ def test_large_numbers_keep_their_digits(dtype):
     data = paired("shift", x=times)
     values = data.view("x", torch.arange(40))
     assert values.dtype == torch.float32 and len(values.unique()) == 40
-    assert scaled(as_tensor(times), data.scaling).unique().equal(values.unique())
+    assert scaled(as_tensor(times), data.scaling, False).unique().equal(values.unique())
 
 
 def test_other_values_are_told_by_a_word():
@@ -411,7 +410,7 @@ def test_clips_are_paired_within_themselves_and_not_across(tmp_path):
     data = pair_data(table, Reading(skip=2), 0.2, 0.2, torch.device("cpu"))
     clips = [set((table.clip[rows]).tolist()) for rows in data.rows.values()]
     assert_apart(*clips)
-    x, tx = (unscaled(view[:, 0, 0, 0], data.scaling).round().long() for view in data.sample(200))
+    x, tx = (unscaled(view[:, 0, 0, 0], data.scaling, False).round().long() for view in data.sample(200))
     assert (x // 20 == tx // 20).all() and ((x - tx).abs() <= 2).all() and (x != tx).all()
     assert (x < tx).any() and (x > tx).any()
 
@@ -424,7 +423,7 @@ def test_one_clip_is_cut_into_stretches(tmp_path):
     seen = []
     for part in PARTS:
         pairs = list(data.pairs(part, 200, torch.Generator().manual_seed(0)))
-        views = [unscaled(view[:, 0, 0, 0], data.scaling) for batch in pairs for view in batch]
+        views = [unscaled(view[:, 0, 0, 0], data.scaling, False) for batch in pairs for view in batch]
         seen.append(torch.cat(views).round().tolist())
     assert_apart(*seen)
     for earlier, later in pairwise(seen):
@@ -436,7 +435,7 @@ def test_frames_are_not_paired_across_those_of_another_part(tmp_path):
         write(tmp_path / "clip" / f"{frame}.png", frame)
     train, validation, test = (np.array([*range(at, at + 5), *range(at + 15, at + 20)]) for at in (0, 5, 10))
     data = NeighbouringFrames(read(tmp_path), Parts(train, validation, test), 1.0, torch.device("cpu"), skip=29)
-    x, tx = (unscaled(view[:, 0, 0, 0], data.scaling).round().long() for view in data.sample(200))
+    x, tx = (unscaled(view[:, 0, 0, 0], data.scaling, False).round().long() for view in data.sample(200))
     assert set(x.tolist()) | set(tx.tolist()) == set(train.tolist())
     assert ((x - tx).abs() < 5).all()
 

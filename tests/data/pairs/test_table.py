@@ -9,14 +9,12 @@ import torch
 from safetensors.numpy import save_file
 
 from niso.data.pairs.arrays import ArrayReader, columns_of
+from niso.data.pairs.doubts import extremes_of, other_units
 from niso.data.pairs.find import find_reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.scaling import (
     as_tensor,
     bounds_of,
-    by_channel,
-    extremes_of,
-    other_units,
     ranges_of,
     scaled,
     scaling_of,
@@ -223,9 +221,9 @@ def test_channels_of_images_in_different_units_are_scaled_each_by_its_own_range(
     scaling = scaling_of(read, rows)
     assert scaling == ((0.5, 2500, 8), (0.5, 1500, 1)) and "each is scaled by its own" in units_of(read, scaling)
     values = torch.from_numpy(x)
-    order_one = by_channel(lambda part: scaled(part, scaling), values, scaling, channels_first=True)
+    order_one = scaled(values, scaling, True)
     assert order_one.amin((0, 2, 3)).tolist() == [-1, -1, -1] and order_one.amax((0, 2, 3)).tolist() == [1, 1, -1]
-    back = by_channel(lambda part: unscaled(part, scaling), order_one, scaling, channels_first=True)
+    back = unscaled(order_one, scaling, True)
     torch.testing.assert_close(back, values.float())
     x[0, 1, 0, 0] = 1e9
     read = table(x=x)
@@ -247,7 +245,7 @@ def test_constant_channels_of_any_size_are_minus_one(constant, sign):
     x = np.stack((noise(8, 8), np.full((N, 8, 8), sign * constant, np.float32)), 1)
     scaling = scaling_of(table(x=x), np.arange(N))
     for dtype in (np.float32, np.float64):
-        values = by_channel(lambda part: scaled(part, scaling), torch.from_numpy(x.astype(dtype)), scaling, True)
+        values = scaled(torch.from_numpy(x.astype(dtype)), scaling, True)
         assert values[:, 0].abs().max() <= 1 and (values[:, 1] == -1).all()
     assert scaling.scale[1] == 1 or abs(constant) >= 2**24
 

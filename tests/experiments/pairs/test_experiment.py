@@ -16,8 +16,7 @@ from PIL import Image
 from niso.cli.main import main
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.sampling.choose import pair_data
-from niso.data.pairs.sampling.data import PARTS
-from niso.data.pairs.split import split
+from niso.data.pairs.split import PARTS, split
 from niso.data.pairs.table import make_table
 from niso.experiments.diagnosis import CHECKS, diagnose
 from niso.experiments.homnist.experiment import Homnist

@@ -32,6 +32,7 @@ def pair_data(table: Table, reading: Reading, validation: float, test: float, de
             views are to be under transformations that cannot be composed; or the table cannot be cut into parts or
             scaled.
     """
+    transform, memory, transformed_first = reading.transform, reading.memory, reading.first_view == "transformed"
     recorded = "tx" in table.views or table.clip is not None
     if table.group is not None and not recorded:
         raise InputError(
@@ -39,8 +40,6 @@ def pair_data(table: Table, reading: Reading, validation: float, test: float, de
             "leave it out; source numbers what observations are parts of"
         )
     parts = split(table, validation, test, gap=reading.skip)
-    transform, memory = reading.transform, reading.memory
-    transformed_first = reading.first_view == "transformed"
     if recorded:
         if transform is not None:
             what = "has tx" if "tx" in table.views else "holds clips"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from niso.collective import local_part
 from niso.data.evenly import evenly
+from niso.data.pairs.doubts import extremes_of, other_units
 from niso.data.pairs.near_copies import near_copies
 from niso.data.pairs.outliers import outliers
 from niso.data.pairs.scaling import (
@@ -21,24 +21,19 @@ from niso.data.pairs.scaling import (
     Scaling,
     as_tensor,
     bounds_of,
-    by_channel,
     bytes_of,
-    extremes_of,
-    other_units,
     ranges_of,
     scaled,
     scaling_of,
     units_of,
 )
-from niso.data.pairs.split import Parts, fingerprint
+from niso.data.pairs.split import PARTS, Part, Parts, fingerprint
 from niso.data.pairs.spread import Spread, spread_of
 from niso.data.pairs.table import Table
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.random import EVALUATION_SEED, step_generator
 
-Part = Literal["train", "validation", "test"]
-PARTS: tuple[Part, ...] = get_args(Part)
 _COPIED = 0.1
 """Share of near copies among held-out observations, above which a line says so."""
 SPREAD = 1_000
@@ -231,8 +226,7 @@ class PairData(ABC):
 
     def scaled(self, values: Tensor) -> Float[Tensor, "rows ..."]:
         """Values as a user has them as numbers of order one."""
-        first = self.table.channels_first
-        return by_channel(lambda part: scaled(part, self.scaling), values, self.scaling, first)
+        return scaled(values, self.scaling, self.table.channels_first)
 
     def draw(self, size: int) -> Int[Tensor, " local"]:
         """Random rows to train on: this process's part."""

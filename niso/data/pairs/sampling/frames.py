@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from niso.collective import local_part
-from niso.data.pairs.sampling.data import BATCH, PairData, Part
-from niso.data.pairs.split import Parts
+from niso.data.pairs.sampling.data import BATCH, PairData
+from niso.data.pairs.split import PARTS, Part, Parts
 from niso.data.pairs.table import Table
 from niso.errors import InputError, counted
 
@@ -34,8 +34,7 @@ class NeighbouringFrames(PairData):
             self._last[part] = last[torch.searchsorted(last, rows)]
             before = rows < self._last[part]
             if not before.any():
-                use = {"train": "to train on", "validation": "to validate on", "test": "held out"}[part]
-                problem = f"{table.name}: no two of the frames {use} can be paired"
+                problem = f"{table.name}: no two of the frames {PARTS[part]} can be paired"
                 raise InputError(f"{problem}: give more; are these classes? give --transform")
             self.rows[part], self._last[part] = rows[before], self._last[part][before]
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from niso.collective import local_part
 from niso.data.evenly import evenly
-from niso.data.pairs.sampling.data import BATCH, PairData, Part
-from niso.data.pairs.split import Parts
+from niso.data.pairs.sampling.data import BATCH, PairData
+from niso.data.pairs.split import Part, Parts
 from niso.data.pairs.table import Table
 from niso.random import batch_rand
 

@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from niso.collective import local_part
-from niso.data.pairs.sampling.data import BATCH, PairData, Part
-from niso.data.pairs.split import Parts
+from niso.data.pairs.sampling.data import BATCH, PairData
+from niso.data.pairs.split import Part, Parts
 from niso.data.pairs.table import Table
 from niso.data.pairs.variation import Variation
 from niso.data.transformed import views_of

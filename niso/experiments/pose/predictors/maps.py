@@ -55,9 +55,9 @@ class MapPredictor(Predictor):
         except ValueError as error:
             raise InputError(str(error)) from error
         method.check_objective()
-        check_batch(method, config.training.batch_size, config.training.accumulation)
+        check_batch(method, config.training)
         if config.occlusion:
-            check_batch(method, config.completion.batch_size, config.completion.accumulation)
+            check_batch(method, config.completion)
         return cls(config, method)
 
     @classmethod
