@@ -223,36 +223,37 @@ class Homnist(Experiment):
     def evaluate(self) -> HomnistResult:
         config, method, sampling = self.config, self.method, self.sampling
         _, validation, test = self.split
+        scores = self.classify(self.test_set)
         pairs = evaluate_pairs(method, sampling.held_out(config.evaluation_pairs))
         metrics = {
+            "accuracy": scores.correct.double().mean().item(),
+            "accuracy_clean": self.accuracy(test),
             ACCURACY_CHANCE.key: accuracy_chance(test.labels),
             **pairs.metrics,
             **pairs.latents,
-            "test_images": len(self.test_set),
+            "test_images": len(scores.correct),
         }
-        scores, covered = dict[str, Scores](), dict[str, Curve]()
-        sets: dict[str, tuple[Part, PerturbedDigits]] = {"": (test, self.test_set)}
         if len(validation.labels):
             copies = min(config.test_copies, VALIDATION_COPIES)
-            sets["_val"] = validation, GeneratedTestSet(*validation, copies, VALIDATION_SEED, self.test_action)
-        for suffix, (upright, perturbed) in sets.items():
-            scores[suffix] = classification.classify(self.predict, perturbed, self.action, self.device)
-            metrics[f"accuracy{suffix}"] = scores[suffix].correct.double().mean().item()
-            metrics[f"accuracy_clean{suffix}"] = classification.accuracy(self.predict, upright, self.device)
-            if config.occlusion is not None:
-                covered[suffix] = self.accuracy_by_covered_share(upright)
-                metrics[f"accuracy_covered{suffix}"] = partial_views.mean_covered(covered[suffix])
+            perturbed = GeneratedTestSet(*validation, copies, VALIDATION_SEED, self.test_action)
+            metrics["accuracy_val"] = self.classify(perturbed).correct.double().mean().item()
+            metrics["accuracy_clean_val"] = self.accuracy(validation)
         repetition = None
         if method.has_maps and composes(self.action):
             repetition = repeat_maps(method, sampling.held_out_twice(config.evaluation_pairs))
             metrics |= repetition.metrics
-        curves = {"accuracy_by_strength": classification.by_strength(scores[""]), **pairs.curves}
-        if covered:
-            curves["accuracy_by_covered_share"] = covered[""]
+        curves = {"accuracy_by_strength": classification.by_strength(scores), **pairs.curves}
+        if config.occlusion is not None:
+            covered = self.accuracy_by_covered_share(test)
+            curves["accuracy_by_covered_share"] = covered
+            metrics["accuracy_covered"] = partial_views.mean_covered(covered)
+            if len(validation.labels):
+                covered = self.accuracy_by_covered_share(validation)
+                metrics["accuracy_covered_val"] = partial_views.mean_covered(covered)
         operator, partial = learned_operator(method), self.partial_views()
         notes = (note,) if (note := copied(self.split)) else ()
         return HomnistResult(
-            metrics, self.config.action, scores[""], pairs, operator, partial, repetition, curves=curves, notes=notes
+            metrics, self.config.action, scores, pairs, operator, partial, repetition, curves=curves, notes=notes
         )
 
     @torch.no_grad()
@@ -260,6 +261,14 @@ class Homnist(Experiment):
         """Classes of images as networks take them."""
         self.method.model.eval()
         return classes_of(self.head, self.method.head_features(x), self.precision)
+
+    def accuracy(self, digits: Part) -> float:
+        """Share of upright digits classified correctly."""
+        return classification.accuracy(self.predict, digits, self.device)
+
+    def classify(self, perturbed: PerturbedDigits) -> Scores:
+        """Classify digits under transformations."""
+        return classification.classify(self.predict, perturbed, self.action, self.device)
 
     def accuracy_by_covered_share(self, digits: Part) -> Curve:
         """Accuracy on some of these digits under transformations, by the share that an occluder covers."""
