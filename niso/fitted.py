@@ -283,7 +283,8 @@ class Fitted:
             queries: (n, …) observations.
             count: how many to find for each, at most m.
             candidates: how many, nearest by invariants, are compared by maps; `count` at least. More take longer, and
-                miss fewer where the gallery is large.
+                miss fewer where the gallery is large. Where invariants tell none apart, as of one-channel signals that
+                were standardised one by one, all are compared.
 
         Raises:
             TypeError: as in `invariants`, or a count that is not a whole number.

@@ -342,6 +342,7 @@ CHECKS = (
         True,
         "share of the mean in aᵀa",
         (
+            Remedy("networks, where there are none (--architecture conv, or pointwise)", option="reading"),
             Remedy("train niso-vicreg, or in groups niso-group-vicreg, whose invariants must vary", OF_INVARIANTS),
             Remedy("a larger --vicreg", needs="vicreg"),
             Remedy("a larger --contrastive", needs="contrastive"),

@@ -21,6 +21,8 @@ CANDIDATES = 20
 hardly more: benchmarks/results/retrieval_validation.json."""
 BATCH = 512
 """Maps solved at once."""
+ALIKE = 0.01
+"""Relative spread of an only number below which it tells no observations apart: all are then compared by maps."""
 TOGETHER = 1e-3
 """How far correlations of features may be from 1 or −1 where they vary along one direction alone. Their cosines are 1
 or −1 to rounding or, with a little noise, say how the noise lies and not what is near."""
@@ -42,12 +44,27 @@ def _similarity_to(gallery: Float[Tensor, "gallery features"]) -> Callable[[Tens
         return ((features - mean) / deviation)[:, used]
 
     known = scaled(gallery)
-    correlations = known.mT @ known[:, :1] / len(known)  # with the first feature
-    if (correlations.abs() > 1 - TOGETHER).all():
+    if _of_one_direction(known):
         exact = "donot_use_mm_for_euclid_dist"  # by products, that of an observation to itself is not zero
         return lambda queries: -torch.cdist(scaled(queries), known, compute_mode=exact)
     known = torch.nn.functional.normalize(known, dim=1)
     return lambda queries: torch.nn.functional.normalize(scaled(queries), dim=1) @ known.mT
+
+
+def _of_one_direction(known: Float[Tensor, "gallery features"]) -> bool:
+    """Whether features, centred and scaled, all say the same."""
+    correlations = known.mT @ known[:, :1] / len(known)  # with the first
+    return bool((correlations.abs() > 1 - TOGETHER).all())
+
+
+def tells_apart(gallery: Float[Tensor, "gallery features"]) -> bool:
+    """Whether features say which are alike. They do not where they are one number that hardly varies, as the energy of
+    observations does that were standardised one by one."""
+    mean, deviation = gallery.mean(0), gallery.std(0, correction=0)
+    if deviation.norm() > ALIKE * mean.norm():
+        return True
+    used = deviation > 0
+    return not _of_one_direction(((gallery - mean) / deviation)[:, used])
 
 
 def scores(
@@ -60,14 +77,17 @@ def scores(
 
     Args:
         queries, gallery: coefficients.
-        candidates: how many, nearest by invariants, are compared by maps. Their scores are cosines, of coefficients
-            that the map has transported and the query's, from −1 to 1; those of all others are below −1.
+        candidates: how many, nearest by invariants, are compared by maps; all where invariants tell none apart. Their
+            scores are cosines, of coefficients that the map has transported and the query's, from −1 to 1; those of
+            all others are below −1.
 
     Raises:
         ValueError: queries of another rank, or of other channels, than the gallery's.
     """
     check_tensors(gallery=(gallery, "gallery rank channels"), queries=(queries, "queries rank channels"))
-    near, count = _similarity_to(inner_products(gallery)), min(candidates, len(gallery))
+    invariants = inner_products(gallery)
+    near = _similarity_to(invariants)
+    count = min(candidates, len(gallery)) if tells_apart(invariants) else len(gallery)
     for part in queries.split(max(1, BATCH // count)):
         found = near(inner_products(part))
         nearest = found.topk(count, dim=1).indices

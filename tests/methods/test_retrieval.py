@@ -8,7 +8,7 @@ import torch
 from niso.experiments.pairs.retrieval import retrieved
 from niso.functional_map import isometric_map
 from niso.methods.method import Method
-from niso.methods.retrieval import CANDIDATES, scores, similarity
+from niso.methods.retrieval import CANDIDATES, scores, similarity, tells_apart
 from niso.networks.invariants import inner_products
 
 RANK, CHANNELS = 12, 4
@@ -130,3 +130,14 @@ def test_queries_of_other_channels_are_refused(dtype):
     a = coefficients(4, dtype)
     with pytest.raises(ValueError, match=r"queries must be .* with channels 4 as in gallery, not"):
         next(scores(made(torch.arange(RANK, dtype=dtype)), a[..., :3], a))
+
+
+def test_observations_of_one_energy_are_all_compared_by_maps(blocks, dtype):
+    """One channel has no invariant but its energy."""
+    eigenvalues, moved = blocks
+    a = torch.nn.functional.normalize(coefficients(3 * CANDIDATES, dtype)[..., :1], dim=1)
+    found = torch.cat([*scores(made(eigenvalues), moved(a), a)])
+    assert found.argmax(1).tolist() == list(range(len(a))) and (found >= -1.001).all()
+    varying = a * torch.linspace(1, 2, len(a), dtype=dtype)[:, None, None]
+    assert ((torch.cat([*scores(made(eigenvalues), varying, varying)]) >= -1.001).sum(1) == CANDIDATES).all()
+    assert tells_apart(inner_products(coefficients(20, dtype) + 100)) and not tells_apart(inner_products(a))

@@ -495,6 +495,30 @@ def test_whether_t_moves_values_is_the_same_in_any_unit_of_areas(unit):
         assert moves_values(data) == moves
 
 
+def standardised(x):
+    return ((x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_where_all_energies_are_equal_values_say_whether_t_moves_them(moves):
+    x = standardised(np.random.default_rng(0).standard_normal((60, 16, 1)))
+    tx = np.roll(x, 3, 1) if moves else standardised(np.exp(x))
+    data = pair_data(make_table("pairs", {"x": x, "tx": tx}, Reading()), Reading(), 0.1, 0.1, torch.device("cpu"))
+    assert moves_values(data) == moves and not data.doubts
+    for method, networks in (("niso", "identity" if moves else "conv"), ("niso-vicreg", "conv")):
+        assert choose(PairsConfig(), data, method, own=False).architecture == networks
+
+
+@pytest.mark.parametrize("wrong", [0, 6, 60])
+def test_pairs_that_alone_change_their_energy_are_doubted(wrong):
+    x = np.random.default_rng(0).standard_normal((60, 16, 1)).astype(np.float32)
+    tx = np.roll(x, 3, 1)
+    tx[:wrong] = np.roll(tx[:wrong], 1, 0)
+    data = pair_data(make_table("pairs", {"x": x, "tx": tx}, Reading()), Reading(), 0.1, 0.1, torch.device("cpu"))
+    assert moves_values(data) == (wrong == 0)
+    assert ("pairs" in data.doubts) == (wrong == 6) == ("are these mismatched?" in data.note)
+
+
 @pytest.mark.parametrize("command", ["resume", "evaluate"])
 def test_a_run_keeps_what_it_chose(command, trained, niso, monkeypatch):
     folder = trained("pictures") / "run"

@@ -95,6 +95,11 @@ class PairData(ABC):
         told = table.note, parts.note, units_of(table, self.scaling), *self.doubts.values()
         self.note = "; ".join(filter(None, told))
 
+    def doubt(self, subject: str, text: str) -> None:
+        """Make metrics doubtful for another reason, which is not known before pairs are drawn."""
+        self.doubts[subject] = text
+        self.note = "; ".join(filter(None, [self.note, text]))
+
     def _copied(self) -> str:
         """That many held-out observations are near copies of some that are trained on; empty where they are not.
         Frames are near copies of their neighbours."""
