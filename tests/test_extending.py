@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -36,14 +37,14 @@ from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.predictor import Baseline
 from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.settings import Settings
-from niso.experiments.trial import try_method
+from niso.experiments.trial import try_method, try_spectrum
 from niso.functional_map import least_squares_map
 from niso.geometry import ACTIONS, se3
 from niso.geometry.domains.domain import Domain, box
 from niso.geometry.make import make_action
 from niso.losses import reconstruction
 from niso.methods import METHODS, methods_of
-from niso.methods.config import ClassifierConfig, MethodConfig
+from niso.methods.config import ClassifierConfig, IsometryConfig, MethodConfig
 from niso.methods.evaluation.pairs import PAIR_METRICS, evaluate_pairs
 from niso.methods.heads import HEADS
 from niso.methods.heads.head import Head
@@ -53,7 +54,7 @@ from niso.methods.spectra.parametrisation import Parametrisation
 from niso.networks import MLP
 from niso.report import Picture
 from niso.results import Curve, Result
-from niso.spectrum import FixedSpectrum, smooth_functions
+from niso.spectrum import Eigenfunctions, Eigenvalues, FixedSpectrum, Spectrum, SpectrumModule, smooth_functions
 from niso.training.run import Run
 
 # ---------------------------------------------------------------------------------------------------- a data set
@@ -721,6 +722,82 @@ class PointLess(Smooth):
         return FixedSpectrum(mass, functions, made.eigenvalues)
 
 
+class Turned(SpectrumModule):
+    """Of a basis, by QR: mass, eigenfunctions and eigenvalues are all learned."""
+
+    def __init__(self, functions):
+        super().__init__()
+        points, rank = functions.shape
+        self.basis, self.log_mass = nn.Parameter(functions), nn.Parameter(torch.zeros(points))
+        self.logarithms = nn.Parameter(torch.linspace(-1, 1, rank))
+
+    points = property(lambda self: len(self.log_mass))
+    rank = property(lambda self: len(self.logarithms))
+
+    def forward(self):
+        mass = self.log_mass.softmax(0)
+        root = mass.sqrt()[:, None]
+        return Spectrum(mass, torch.linalg.qr(root * self.basis).Q / root, self.logarithms.exp())
+
+
+def learned(name, forward=Turned.forward, **methods):
+    """A spectrum that is learned, with methods of its own."""
+    kind = type(f"Own{name}", (Turned,), {"forward": forward, **methods})
+
+    def make(cls, config, domain, grid, rank):
+        return kind(smooth_functions(domain(*grid).points, rank).float())
+
+    return type(name, (Smooth,), {"make": classmethod(make), "__module__": __name__})
+
+
+def changed_to(**parts):
+    """What gives parts in place of its own: functions of mass, eigenfunctions and eigenvalues."""
+
+    def forward(self):
+        given = Turned.forward(self)
+        return given._replace(**{name: part(getattr(given, name)) for name, part in parts.items()})
+
+    return forward
+
+
+def lowered(self):
+    """Φ that is orthonormal for the mass of before training alone."""
+    given = Turned.forward(self)
+    return given._replace(eigenfunctions=torch.linalg.qr(self.basis).Q * self.points**0.5)
+
+
+def unmade(self, mass):
+    """Starts the mass, and leaves Φ as it was."""
+    self.functions = self().eigenfunctions.detach()
+    self.log_mass.copy_(mass.log())
+
+
+def held(self):
+    given = Turned.forward(self)
+    return given._replace(eigenfunctions=getattr(self, "functions", given.eigenfunctions))
+
+
+Whole = learned("Whole")
+InTuples = learned("InTuples", lambda self: tuple(Turned.forward(self)))
+RankLessValues = learned("RankLessValues", changed_to(eigenvalues=lambda values: values[1:]))
+InColumns = learned("InColumns", changed_to(mass=lambda mass: mass[:, None]))
+Complex = learned("Complex", changed_to(eigenfunctions=lambda functions: functions + 0j))
+Negative = learned("Negative", changed_to(eigenvalues=torch.neg))
+Massless = learned("Massless", changed_to(mass=lambda mass: mass * (torch.arange(len(mass)) > 0)))
+NotFinite = learned("NotFinite", changed_to(eigenvalues=lambda values: values / 0))
+Wide = learned("Wide", changed_to(eigenfunctions=lambda functions: 3 * functions))
+Random = learned("Random", changed_to(eigenvalues=lambda values: values + torch.rand_like(values)))
+Drifting = learned("Drifting", lowered)
+Descending = learned("Descending", changed_to(eigenvalues=lambda values: values.log() + 1.0))
+Started = learned("Started", held, start_mass_at_=unmade)
+Failing = learned("Failing", lambda self: torch.zeros(3) @ torch.zeros(4))
+Unready = learned("Unready", retract_=lambda self: self.frame.copy_(self.basis))
+Alone = learned("Alone", eigenvalues_alone=lambda self: self.logarithms)
+OtherRoles = learned("OtherRoles", roles=lambda self: {"eigenvalue": [self.logarithms]})
+Uncopied = learned("Uncopied", __deepcopy__=lambda self, memo: 1 / 0)
+Foreign = learned("Foreign", changed_to(eigenvalues=lambda values: values.to("meta")))
+
+
 SMALL = (
     "homnist --digits bars --method niso --rank 4 --steps 1 --head.steps 1 --batch-size 4 --evaluation-pairs 4 "
     "--test-copies 2 --conv.channels 4 --conv.latent-channels 4 --conv.stem-channels 4"
@@ -759,6 +836,27 @@ SMALL = (
         (RankLess, r"RankLess\.make must give a spectrum of \d+ points and rank 4, not of \d+ and 3"),
         (PointLess, r"PointLess\.make must give a spectrum of (\d+) points and rank 4, not of (?!\1)\d+ and 4"),
         (NoSpectrum, r"NoSpectrum\.make must give a niso.spectrum.SpectrumModule, not torch.float32 of"),
+        (InTuples, "spectrum wrong: InTuples must give a niso.Spectrum, of mass, eigenfunctions and .*, not tuple"),
+        (RankLessValues, r"spectrum wrong: RankLessValues: eigenvalues must be \(rank,\) with rank 4, not \(3,\)"),
+        (InColumns, r"spectrum wrong: InColumns: mass must be \(points,\) with points (\d+), not \(\1, 1\)"),
+        (Complex, "spectrum wrong: Complex: eigenfunctions must hold floating-point numbers, not torch.complex64"),
+        (Negative, "spectrum wrong: Negative: eigenvalues must not be negative"),
+        (Massless, "spectrum wrong: Massless: a mass must be positive and finite at every point"),
+        (NotFinite, "spectrum wrong: NotFinite: a spectrum must be finite"),
+        (Wide, "spectrum wrong: Wide: eigenfunctions must be M-orthonormal, but ΦᵀMΦ differs from I by 8"),
+        (Random, "eigenvalues of spectrum wrong: Random differ from call to call in evaluation mode: draw once"),
+        (
+            Drifting,
+            "Drifting after a change of its parameters, as in training: eigenfunctions must be M-orthonormal.*: "
+            "compute all three anew",
+        ),
+        (Descending, "Descending after a change of its .*: eigenvalues must not be negative: compute all three anew"),
+        (Started, "spectrum wrong: Started after start_mass_at_: eigenfunctions must be M-orthonormal"),
+        (Failing, "spectrum wrong: Failing fails: RuntimeError: inconsistent tensor size"),
+        (Unready, "Unready.retract_ fails: AttributeError: .* has no attribute 'frame'"),
+        (Alone, "Alone.eigenvalues_alone gives other eigenvalues than a call"),
+        (OtherRoles, "OtherRoles.roles: unknown role 'eigenvalue'; did you mean eigenvalues?"),
+        (Uncopied, "spectrum wrong: Uncopied cannot be copied: ZeroDivisionError"),
     ],
 )
 def test_a_head_or_a_spectrum_of_another_form_is_named_before_training(refused, tmp_path, monkeypatch, part, message):
@@ -766,6 +864,52 @@ def test_a_head_or_a_spectrum_of_another_form_is_named_before_training(refused, 
     monkeypatch.setitem(registry, "wrong", f"{__name__}.{part.__name__}")
     line = refused("run", *SMALL.split(), flag, "wrong", "--out", tmp_path / "run")
     assert re.search(message, line), line
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_spectrum_that_is_one_is_trained_and_stays_as_it_was(monkeypatch):
+    monkeypatch.setitem(SPECTRA, "whole", f"{__name__}.Whole")
+    x = np.random.default_rng(0).standard_normal((20, 12, 2)).astype(np.float32)
+    settings = {"method": "niso", "rank": 4, "steps": 1, "spectrum": "whole", "evaluation_pairs": 4}
+    tried = fit(x, x[:, ::-1].copy(), speed="exact", **settings).spectrum
+    monkeypatch.setattr(Experiment, "_try_spectra", lambda *_: None)
+    untried = fit(x, x[:, ::-1].copy(), speed="exact", **settings).spectrum
+    assert all(np.array_equal(one, other) for one, other in zip(tried, untried, strict=True))
+
+
+@pytest.mark.parametrize("name", [name for name in SPECTRA if name in SPECTRA.own])
+@pytest.mark.parametrize("eigenfunctions", get_args(Eigenfunctions))
+@pytest.mark.parametrize("eigenvalues", get_args(Eigenvalues))
+def test_spectra_of_niso_are_not_refused(name, eigenfunctions, eigenvalues):
+    config = IsometryConfig(spectrum=name, eigenvalues=eigenvalues, eigenfunctions=eigenfunctions)
+    made = SPECTRA.find(name).make(config, box, (3, 4), 5)
+    before, state = torch.get_rng_state(), {key: value.clone() for key, value in made.state_dict().items()}
+    try_spectrum(name, made)
+    assert torch.equal(torch.get_rng_state(), before) and made.training
+    assert all(torch.equal(value, state[key]) for key, value in made.state_dict().items())
+
+
+def test_a_spectrum_on_another_device_is_named():
+    made = Foreign.make(IsometryConfig(), box, (3, 4), 5)
+    with pytest.raises(InputError, match="eigenvalues are on meta, but networks on cpu: hold what"):
+        try_spectrum("own", made, device=torch.device("cpu"))
+
+
+class Spectral(METHODS.find("niso")):  # type: ignore[misc]
+    """Of a spectrum that it makes itself."""
+
+    def build(self, networks):
+        model = super().build(networks)
+        model.spectrum = Wide.make(self.config, networks.domain, networks.grid, model.spectrum.rank)
+        return model
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_spectrum_that_a_method_makes_is_tried(refused, tmp_path, monkeypatch):
+    monkeypatch.setitem(METHODS, "wrong", f"{__name__}.Spectral")
+    line = refused("run", "toy", "--method", "wrong", "--out", tmp_path / "run")
+    assert "the spectrum of Spectral: eigenfunctions must be M-orthonormal" in line
     assert not (tmp_path / "run").exists()
 
 

@@ -1,24 +1,32 @@
-"""A method of the user's own, tried on a few observations before it is trained."""
+"""Methods and spectra of the user's own, tried before they are trained."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
-from niso.checks import described
-from niso.errors import InputError, foreign
-from niso.experiments.alone import TRIED
+from niso.checks import check_tensors, described
+from niso.errors import InputError, foreign, nearest
+from niso.experiments.alone import ALONE, TRIED, seeded
 from niso.linalg import matmul
 from niso.messages import say
 from niso.methods.method import Method
+from niso.spectrum import FixedSpectrum, Spectrum, SpectrumModule
+from niso.spectrum.module import Role
+from niso.testing import relative_error
 from niso.training.meter import Meter
 from niso.training.mode import in_mode
 
 ORTHOGONAL = 1e-2
 """How far entries of (τᵀτ)² may lie from those of τᵀτ where maps are isometries, perhaps of a subspace."""
+MOVED = 0.1
+"""By how much the parameters of a spectrum are moved, of their root mean square: a stretch of training."""
+_KEPT = "compute all three anew in each call from what is trained, or mend that in retract_"
 
 
 def try_method(method: Method, objective: nn.Module, views: Sequence[Tensor]) -> None:
@@ -86,3 +94,107 @@ def _from_orthogonal(tau: Tensor) -> float:
     """How far maps are from isometries of the subspaces that they do not send to zero."""
     product = matmul(tau.mT, tau)
     return (matmul(product, product) - product).abs().max().item() if tau.numel() else 0.0
+
+
+def try_spectrum(
+    name: str,
+    spectrum: SpectrumModule,
+    precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    device: torch.device | None = None,
+) -> None:
+    """Try what an untrained spectrum gives: as it is, with another mass to start from, and with parameters that are
+    moved at random. It and the generator of the CPU stay as they are.
+
+    Args:
+        name: the part, for messages.
+        precision: a context that puts networks in the precision of the run.
+        device: where it should be; None for any.
+
+    Raises:
+        InputError: it fails, gives no `niso.Spectrum` of its points and rank with a positive mass, eigenvalues that are
+            not negative and M-orthonormal eigenfunctions, differs from call to call, or does not stay one when it is
+            trained; or its other methods do not give what they should.
+    """
+    with in_mode(spectrum, False), torch.no_grad(), torch.random.fork_rng([]):
+        first = _checked(name, spectrum, device)
+        again = _checked(name, spectrum, device, seed=1)
+        for part, one, other in zip(Spectrum._fields, first, again, strict=True):
+            if relative_error(other, one) > ALONE:
+                problem = f"{part} of {name} differ from call to call in evaluation mode"
+                raise InputError(f"{problem}: draw once, when it is made, and let noise depend on self.training")
+        with precision(), foreign(f"{name} fails"):
+            spectrum()
+        with foreign(f"{name}.eigenvalues_alone fails"):
+            alone = spectrum.eigenvalues_alone()
+        if not isinstance(alone, Tensor) or alone.shape != first.eigenvalues.shape:
+            raise InputError(f"{name}.eigenvalues_alone must give the eigenvalues, not {described(alone)}")
+        if relative_error(alone, first.eigenvalues) > ALONE:
+            raise InputError(f"{name}.eigenvalues_alone gives other eigenvalues than a call")
+        _check_roles(name, spectrum)
+        started = _copied(name, spectrum)
+        with foreign(f"{name}.start_mass_at_ fails"):
+            started.start_mass_at_(torch.linspace(0.5, 1.5, spectrum.points, dtype=torch.float64, device="cpu"))
+        _checked(name, started, device, " after start_mass_at_")
+        for direction in (1, -1):  # as one of them makes a value negative that lies at 0
+            moved = _copied(name, spectrum)
+            _move_(moved, direction * MOVED)
+            with foreign(f"{name}.retract_ fails"):
+                moved.retract_()
+            _checked(name, moved, device, " after a change of its parameters, as in training", _KEPT)
+
+
+def _checked(
+    name: str,
+    module: SpectrumModule,
+    device: torch.device | None,
+    when: str = "",
+    remedy: str = "",
+    seed: int = 0,
+) -> Spectrum:
+    """What a module gives by random numbers of a seed; InputError where that is no spectrum, see `FixedSpectrum`."""
+    with foreign(f"{name} fails{when}", remedy), seeded(seed, device or torch.device("cpu")):
+        given = module()
+    if not isinstance(given, Spectrum):
+        raise InputError(
+            f"{name} must give a niso.Spectrum, of mass, eigenfunctions and eigenvalues, not {described(given)}"
+        )
+    sizes = {"points": module.points, "rank": module.rank}
+    try:
+        check_tensors(
+            sizes=sizes,
+            mass=(given.mass, "points"),
+            eigenfunctions=(given.eigenfunctions, "points rank"),
+            eigenvalues=(given.eigenvalues, "rank"),
+        )
+        for part, tensor in given._asdict().items():
+            if device is not None and tensor.device != device:
+                remedy = "hold what is not trained by register_buffer"
+                raise ValueError(f"{part} are on {tensor.device}, but networks on {device}")
+        FixedSpectrum(*(part.cpu() for part in given))
+    except (TypeError, ValueError) as error:
+        raise InputError(": ".join(filter(None, [f"{name}{when}", str(error), remedy]))) from error
+    return given
+
+
+def _move_(module: nn.Module, share: float) -> None:
+    """Change what is trained by random numbers, the same in each call, of this share of its root mean square."""
+    generator = torch.Generator("cpu").manual_seed(0)
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            noise = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype, device="cpu")
+            size = parameter.abs().square().mean().sqrt()
+            parameter.add_(share * noise.to(parameter.device) * (size if size else 1.0))
+
+
+def _check_roles(name: str, spectrum: SpectrumModule) -> None:
+    """InputError where roles are not those that a training knows."""
+    with foreign(f"{name}.roles fails"):
+        roles = dict(spectrum.roles())
+    for role in roles:
+        if role not in get_args(Role):
+            raise InputError(f"{name}.roles: unknown role {role!r}{nearest(str(role), get_args(Role))}")
+
+
+def _copied(name: str, spectrum: SpectrumModule) -> SpectrumModule:
+    with foreign(f"{name} cannot be copied"):
+        return copy.deepcopy(spectrum)
