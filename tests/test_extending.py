@@ -494,6 +494,10 @@ def fails(niso, words, error, message):
         (None, r'an objective gives a mapping with "loss" in it, not None'),
         ({"loss": torch.zeros(2)}, r"an objective gives a scalar tensor for each term, not a tensor \(2,\) for 'loss'"),
         ({"loss": torch.zeros(()), "note": 3.0}, "a scalar tensor for each term, not 3.0 for 'note'"),
+        (
+            {"loss": torch.zeros((), dtype=torch.complex64, requires_grad=True)},
+            "an objective gives a real number for each term, not torch.complex64 for 'loss'",
+        ),
         ({"loss": torch.zeros(())}, "loss has no gradient: is it detached, or made under no_grad"),
     ],
 )
@@ -501,12 +505,24 @@ def test_losses_of_another_form_are_named(niso, refused, tmp_path, monkeypatch, 
     """Before training; the loop names them, too, where the first batch does not show them."""
     monkeypatch.setattr(Linear, "forward", lambda *_: terms)
     words = "--method", "least-squares", "--speed", "exact", "--out", tmp_path / "run"
-    if not (isinstance(terms, dict) and set(terms) == {"loss"} and terms["loss"].ndim == 0):
-        line = refused("run", "toy", *words)
-        assert re.search(message, line) and "LeastSquares.objective: " in line
-        assert not (tmp_path / "run").exists()
+    line = refused("run", "toy", *words)
+    assert re.search(message, line) and "LeastSquares.objective: " in line
+    assert not (tmp_path / "run").exists()
     monkeypatch.setattr(Experiment, "try_first", lambda *_: None)
     fails(niso, words, TypeError, message)
+
+
+@pytest.mark.usefixtures("registered")
+def test_an_objective_that_changes_its_batch_is_refused(refused, tmp_path, monkeypatch):
+    forward = Linear.forward
+
+    def changing(self, batch, progress):
+        batch[0].mul_(2)
+        return forward(self, batch, progress)
+
+    monkeypatch.setattr(Linear, "forward", changing)
+    line = refused("run", "toy", "--method", "least-squares", "--out", tmp_path / "run")
+    assert "LeastSquares.objective changes its batch" in line and not (tmp_path / "run").exists()
 
 
 @pytest.mark.usefixtures("registered")

@@ -38,8 +38,8 @@ def try_method(method: Method, objective: nn.Module, views: Sequence[Tensor]) ->
 
     Raises:
         InputError: `encode`, `solve` or `decode` fails, gives something of another form or what is not finite, or
-            changes what it gets; or the objective gives no terms of a loss. What else goes wrong in it keeps its place
-            in the program.
+            changes what it gets; or the objective gives no terms of a loss that has a gradient, or changes its batch.
+            What else goes wrong in it keeps its place in the program.
     """
     name = type(method).__name__
     x, tx = (view[:TRIED] for view in views[:2])
@@ -58,10 +58,16 @@ def try_method(method: Method, objective: nn.Module, views: Sequence[Tensor]) ->
                 b = matmul(tau, a)
             _given(f"{name}.decode", method.decode, b, tuple(tx.shape), finite)
         with method.precision():
+            changes = [view._version for view in views]
             try:
-                Meter().add(objective(tuple(views), 0.0))
+                terms = objective(tuple(views), 0.0)
+                Meter().add(terms)
             except TypeError as error:
                 raise InputError(f"{name}.objective: {error}") from error
+        if [view._version for view in views] != changes:
+            raise InputError(f"{name}.objective changes its batch, which may be the data itself: let it make others")
+        if not terms["loss"].requires_grad:
+            raise InputError(f"{name}.objective: its loss has no gradient: is it detached, or made under no_grad?")
 
 
 def _given(what: str, function: Callable[[Any], Any], x: Any, shape: tuple[int | None, ...], finite: bool) -> Tensor:

@@ -27,13 +27,16 @@ class Meter:
         """Add the terms of a step, as an objective gives them: perhaps the user's own.
 
         Raises:
-            TypeError: they are no scalar tensors by name, "loss" among them, or one is named as a column of log.csv.
+            TypeError: they are no real scalar tensors by name, "loss" among them, or one is named as a column of
+                log.csv.
         """
         if not (isinstance(terms, Mapping) and "loss" in terms):
             raise TypeError(f'an objective gives a mapping with "loss" in it, not {_words(terms)}')
         for name, term in terms.items():
             if not (isinstance(term, Tensor) and term.ndim == 0):
                 raise TypeError(f"an objective gives a scalar tensor for each term, not {_words(term)} for {name!r}")
+            if term.is_complex():
+                raise TypeError(f"an objective gives a real number for each term, not {term.dtype} for {name!r}")
             if name in Log.FIXED:
                 raise TypeError(f"log.csv has a column {name!r} of its own: give that term of the loss another name")
             value = term.detach()
