@@ -168,6 +168,7 @@ class Smooth(Parametrisation):
     """Smooth functions that are not trained."""
 
     settings_class = SmoothConfig
+    needs_places = True
 
     @classmethod
     def unread(cls, config: MethodConfig) -> dict[str, str]:
@@ -786,6 +787,7 @@ def unmade(self, mass):
     """Starts the mass, and leaves Φ as it was."""
     self.functions = self().eigenfunctions.detach()
     self.log_mass.copy_(mass.log())
+    return True
 
 
 def held(self):
@@ -811,6 +813,7 @@ Unready = learned("Unready", retract_=lambda self: self.frame.copy_(self.basis))
 Alone = learned("Alone", eigenvalues_alone=lambda self: self.logarithms)
 OtherRoles = learned("OtherRoles", roles=lambda self: {"eigenvalue": [self.logarithms]})
 Uncopied = learned("Uncopied", __deepcopy__=lambda self, memo: 1 / 0)
+Unsaid = learned("Unsaid", start_mass_at_=lambda self, mass: None)
 Foreign = learned("Foreign", changed_to(eigenvalues=lambda values: values.to("meta")))
 
 
@@ -868,6 +871,7 @@ SMALL = (
         ),
         (Descending, "Descending after a change of its .*: eigenvalues must not be negative: compute all three anew"),
         (Started, "spectrum wrong: Started after start_mass_at_: eigenfunctions must be M-orthonormal"),
+        (Unsaid, "Unsaid.start_mass_at_ must say whether the mass starts there, True or False, not None"),
         (Failing, "spectrum wrong: Failing fails: RuntimeError: inconsistent tensor size"),
         (Unready, "Unready.retract_ fails: AttributeError: .* has no attribute 'frame'"),
         (Alone, "Alone.eigenvalues_alone gives other eigenvalues than a call"),
@@ -892,6 +896,23 @@ def test_a_spectrum_that_is_one_is_trained_and_stays_as_it_was(monkeypatch):
     monkeypatch.setattr(Experiment, "_try_spectra", lambda *_: None)
     untried = fit(x, x[:, ::-1].copy(), speed="exact", **settings).spectrum
     assert all(np.array_equal(one, other) for one, other in zip(tried, untried, strict=True))
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_spectrum_on_points_says_whether_it_needs_their_places(monkeypatch, capsys):
+    """Their weights are where the mass starts, or a line says that they are not."""
+    monkeypatch.setitem(SPECTRA, "whole", f"{__name__}.Whole")
+    monkeypatch.setattr(Whole, "needs_places", False)
+    x = np.random.default_rng(0).standard_normal((20, 12, 2)).astype(np.float32)
+    data = {"x": x, "tx": x[:, ::-1].copy(), "kind": "points", "weights": np.linspace(1, 2, 12)}
+    settings = {"method": "niso", "rank": 4, "steps": 1, "evaluation_pairs": 4, "speed": "exact"}
+    with pytest.raises(InputError, match=r"spectrum=smooth needs places on a latent grid, and points of functions"):
+        fit(**data, spectrum="smooth", **settings)
+    capsys.readouterr()
+    for spectrum, told in {"table": False, "whole": True}.items():
+        fit(**data, spectrum=spectrum, progress=True, **settings)
+        line = "weights are not read: the mass of the spectrum does not start at them"
+        assert (line in capsys.readouterr().err) == told
 
 
 @pytest.mark.parametrize("name", [name for name in SPECTRA if name in SPECTRA.own])

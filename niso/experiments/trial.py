@@ -139,7 +139,11 @@ def try_spectrum(
         _check_roles(name, spectrum)
         started = _copied(name, spectrum)
         with foreign(f"{name}.start_mass_at_ fails"):
-            started.start_mass_at_(torch.linspace(0.5, 1.5, spectrum.points, dtype=torch.float64, device="cpu"))
+            told = started.start_mass_at_(torch.linspace(0.5, 1.5, spectrum.points, dtype=torch.float64, device="cpu"))
+        if not isinstance(told, bool):
+            raise InputError(
+                f"{name}.start_mass_at_ must say whether the mass starts there, True or False, not {told!r}"
+            )
         _checked(name, started, device, " after start_mass_at_")
         for direction in (1, -1):  # as one of them makes a value negative that lies at 0
             moved = _copied(name, spectrum)

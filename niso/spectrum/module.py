@@ -54,9 +54,13 @@ class SpectrumModule(nn.Module, ABC):
         """
         return {}
 
-    def start_mass_at_(self, mass: Float[Tensor, " points"]) -> None:  # most do nothing
-        """Start the mass at these positive numbers, before training, where it is a table of one for each point."""
-        return
+    def start_mass_at_(self, mass: Float[Tensor, " points"]) -> bool:  # most do nothing
+        """Start the mass at these positive numbers, before training, where it is a table of one for each point.
+
+        Returns:
+            Whether it starts there: a line says so where nothing reads the weights that data has.
+        """
+        return False
 
     def retract_(self) -> None:  # most do nothing
         """Tidy the parameters after an optimiser step, in a way that leaves the spectrum unchanged."""

@@ -92,8 +92,11 @@ class LearnedSpectrum(TrainedSpectrum):
         return Spectrum(mass, orthonormal / root, self.eigenvalues_alone())
 
     @torch.no_grad()
-    def start_mass_at_(self, mass: Float[Tensor, " points"]) -> None:
+    def start_mass_at_(self, mass: Float[Tensor, " points"]) -> bool:
         """Start M at this mass, before training; Φ spans what it did.
+
+        Returns:
+            True: it starts there.
 
         Raises:
             TypeError: not a tensor of floating-point numbers.
@@ -105,6 +108,7 @@ class LearnedSpectrum(TrainedSpectrum):
         self.mass_root.copy_(mass.sqrt())
         if self.eigenfunction_kind == "rotation":  # with "polar" the next call does so
             self.start_eigenfunctions_at_(functions)
+        return True
 
     @torch.no_grad()
     def start_eigenfunctions_at_(self, functions: Float[Tensor, "points rank"]) -> None:

@@ -47,6 +47,7 @@ from niso.methods import METHODS, methods_of
 from niso.methods.evaluation.operator import Operator, learned_operator
 from niso.methods.evaluation.pairs import PairEvaluation, evaluate_pairs
 from niso.methods.method import Method, Networks
+from niso.methods.spectra import SPECTRA
 from niso.random import EVALUATION_SEED, step_generator
 from niso.results import Result
 from niso.training.optimizer import spectra
@@ -179,9 +180,11 @@ class Pairs(Experiment):
             raise InputError(str(error)) from error
         if own is not None:
             check_independence(own, table.shape)
-        if self.config.spectrum == "field" and table.kind == "points" and networks.grid[0] == 1:
+        spectrum = self.config.spectrum
+        if SPECTRA.find(spectrum).needs_places and table.kind == "points" and networks.grid[0] == 1:
             raise InputError(
-                "a field needs a latent grid, and points of functions are in no order: leave --spectrum out"
+                f"--spectrum {spectrum} needs places on a latent grid, and points of functions are in no order: leave "
+                "--spectrum out"
             )
         return networks
 
@@ -191,10 +194,10 @@ class Pairs(Experiment):
         if weights is None:
             return
         on_data = [spectrum for spectrum in spectra(self.method.model) if spectrum.points == len(weights)]
-        for spectrum in on_data:
-            spectrum.start_mass_at_(torch.from_numpy(weights))
-        if not on_data:
-            unread = "weights are not read: no operator is learned on the points of the data"
+        started = [spectrum.start_mass_at_(torch.from_numpy(weights)) for spectrum in on_data]
+        if not any(started):
+            why = "the mass of the spectrum does not start at them"
+            unread = f"weights are not read: {why if on_data else 'no operator is learned on the points of the data'}"
             self.data.note = "; ".join(filter(None, [self.data.note, unread]))
 
     def _check_batches(self) -> None:

@@ -37,6 +37,7 @@ class Field(Parametrisation):
     """A `niso.FieldSpectrum`: networks over the coordinates of points."""
 
     reads = frozenset({"field"})
+    needs_places = True
 
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from niso.checks import described
 from niso.errors import InputError
@@ -17,6 +17,9 @@ class Parametrisation(Part, ABC):
     """A way to learn mass, eigenfunctions and eigenvalues. A new one is one file and one line in `SPECTRA`."""
 
     chosen_by = "spectrum"
+    needs_places: ClassVar[bool] = False
+    """Whether `make` reads where latent points lie. It is refused where nothing says that: functions on points are
+    given in no order, and there `domain` only counts them."""
 
     @classmethod
     @abstractmethod
@@ -25,7 +28,8 @@ class Parametrisation(Part, ABC):
 
         Args:
             config: all settings, a `niso.methods.config.IsometryConfig`.
-            domain: gives the places of the latent points, and weights: `domain(*grid)`.
+            domain: gives the places of the latent points, and weights: `domain(*grid)`. For functions on points these
+                are the cells of a line, in the order of the data, which say nothing: see `needs_places`.
             grid: sides of the latent grid, whose product is the number of points.
             rank: number of eigenfunctions.
 
