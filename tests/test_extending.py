@@ -1064,6 +1064,25 @@ def test_heads_that_maps_change_are_told(capsys, monkeypatch):
     assert not capsys.readouterr().err  # it promises no invariants
 
 
+class FlatOfOperator(Flat):
+    of_operator = True
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("rank", [1, 4])
+def test_heads_of_the_operator_that_signs_of_eigenfunctions_change_are_told(capsys, monkeypatch, rank):
+    """Those of niso, under names that are not niso's, pass."""
+    heads = {name: where for name, where in HEADS.own.items() if HEADS.find(name).of_operator}
+    assert len(heads) == 2
+    networks = Networks(nn.Linear(3, 2), nn.Linear(2, 3), (1, 12), 2)
+    for name, where in {**heads, "flat": f"{__name__}.FlatOfOperator"}.items():
+        monkeypatch.setitem(HEADS, f"own-{name}", where)
+        config = ClassifierConfig(classifier=f"own-{name}", rank=rank)
+        try_head(METHODS.find("niso")(config, networks), config, torch.randn(5, 12, 3), 2)
+        told = re.search("scores of .*Flat.* change by .* under other signs of eigenfunctions", capsys.readouterr().err)
+        assert bool(told) == (name == "flat")
+
+
 class Eight(Colours):
     """One number short."""
 

@@ -66,7 +66,9 @@ def try_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch 
             raise InputError(f"{name} changes the features that it gets, which metrics need: let it make others")
         one = _scores(name, head, features[[0] * len(x)], classes)  # and itself in place of the others
         _scores(name, head, features[:1], classes)
-        turned = _scores(name, head, _turned(features), classes) if _is_invariant(method, config) else scores
+        of_operator = method.head_of(config).of_operator
+        invariant = _is_invariant(method, config)
+        turned = _scores(name, head, _turned(features, of_operator), classes) if invariant else scores
     if not any(parameter.requires_grad for parameter in head.parameters()):
         raise InputError(f"{name} has no parameters to train: choose another classifier, or give it some")
     if not scores.requires_grad:
@@ -76,9 +78,8 @@ def try_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch 
     check_alone(f"scores of {name}", scores[0], one[0], redrawn[0])
     if (change := (turned - scores).abs().max()) > INVARIANT * scores.abs().max():
         share = change / scores.abs().max()
-        say(
-            f"! scores of {name} change by {share:.2g} under orthogonal maps of features, which should leave them alone"
-        )
+        maps = "other signs of eigenfunctions" if of_operator else "orthogonal maps of features"
+        say(f"! scores of {name} change by {share:.2g} under {maps}, which should leave them alone")
 
 
 def _scores(
@@ -96,16 +97,24 @@ def _scores(
 
 
 def _is_invariant(method: Method, config: ClassifierConfig) -> bool:
-    """Whether a head that is not niso's own should be left alone by orthogonal maps of what this method gives."""
+    """Whether a head that is not niso's own should be left alone by orthogonal maps of what this method gives, or by
+    those that commute with its operator."""
     kind = method.head_of(config)
     named = config.classifier in HEADS.foreign and kind is HEADS.find(config.classifier)
     own = type(method).head is not Method.head or method.augmented_head
-    return named and not own and method.has_invariants and not kind.of_operator
+    return named and not own and method.has_invariants
 
 
-def _turned(features: Float[Tensor, "batch length channels"]) -> Float[Tensor, "batch length channels"]:
-    """Features under a random orthogonal map, drawn by the generator of the CPU."""
-    q = torch.linalg.qr(torch.randn(2 * features.shape[1:2], device="cpu", dtype=features.dtype)).Q
+def _turned(
+    features: Float[Tensor, "batch length channels"], of_operator: bool
+) -> Float[Tensor, "batch length channels"]:
+    """Features under a random orthogonal map, drawn by the generator of the CPU: `of_operator`, under one that commutes
+    with every Λ, which changes the signs of half of the eigenfunctions."""
+    length = features.shape[1]
+    if of_operator:
+        signs = 2.0 * (torch.randperm(length, device="cpu") % 2) - 1
+        return features * signs.to(features)[:, None]
+    q = torch.linalg.qr(torch.randn(length, length, device="cpu", dtype=features.dtype)).Q
     return matmul(q.to(features.device), features)
 
 
