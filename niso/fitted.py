@@ -32,8 +32,9 @@ from niso.experiments.settings import Settings
 from niso.files.writing import write_atomically
 from niso.hub import SCHEME, repository
 from niso.hub.card import CARD, card
+from niso.messages import say
 from niso.methods.method import Method
-from niso.methods.retrieval import CANDIDATES, scores
+from niso.methods.retrieval import CANDIDATES, scores, tells_apart
 from niso.networks.invariants import inner_products
 from niso.spectrum import Spectrum
 from niso.training.mode import in_mode
@@ -298,6 +299,8 @@ class Fitted:
             raise ValueError("the gallery has one observation: give two or more, of which to find the nearest")
         if count > len(a):
             raise ValueError(f"count must be at most {len(a)}, the observations of the gallery, not {count}")
+        if len(a) > max(candidates, count) and not tells_apart(inner_products(a)):
+            say("invariants tell none of the gallery apart: maps from all of it are compared, which takes longer")
         with self._solving():
             best = [part.topk(count, dim=1) for part in scores(self.method, b, a, max(candidates, count))]
         rows, similarity = (torch.cat([part[place] for part in best]) for place in (1, 0))

@@ -95,6 +95,18 @@ def test_what_is_nearest_is_found(fitted):
         model.find(tx[:, 1:], x)
 
 
+def test_it_says_where_invariants_tell_none_apart(fitted, capsys):
+    model, x, _ = fitted
+    model.find(x, x)
+    assert "apart" not in capsys.readouterr().err
+    gallery = x[:1] * (1 + 1e-4 * np.arange(40, dtype=np.float32)[:, None, None])
+    found = model.find(x[:2], gallery, count=40)
+    assert not capsys.readouterr().err  # as many are asked for
+    assert (found.similarity >= -1.001).all()
+    model.find(x[:2], gallery)
+    assert "invariants tell none of the gallery apart: maps from all of it are compared" in capsys.readouterr().err
+
+
 def test_pairs_that_share_a_transformation_have_one_map(fitted):
     model, x, _ = fitted
     tx = np.roll(x, 3, 1)

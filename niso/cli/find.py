@@ -60,6 +60,7 @@ class Options(Command):
         from niso.data.pairs.observations import view_beside
         from niso.files.writing import write_arrays
         from niso.loading import load
+        from niso.training.progress import stage
 
         check_place(self.out, "--out", file=True)
         fitted = load(self.run)
@@ -70,7 +71,8 @@ class Options(Command):
             raise InputError(f"{self.gallery} holds one observation: give two or more, of which to find the nearest")
         queries = fitted.read(self.queries, view_beside(self.gallery, self.queries))
         count = min(self.count, len(gallery.values))
-        found = fitted.find(queries.values, gallery.values, count, self.candidates)
+        with stage("comparing"):
+            found = fitted.find(queries.values, gallery.values, count, self.candidates)
         drawn = bool(queries.names and gallery.names) and fitted.units.bytes  # else they are maps of shapes
         picture = self.out.with_suffix(".png")
         if drawn:
