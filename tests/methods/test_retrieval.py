@@ -5,7 +5,7 @@ from unittest.mock import NonCallableMock
 import pytest
 import torch
 
-from niso.experiments.pairs.retrieval import retrieved
+from niso.experiments.pairs.retrieval import retrieval, retrieved
 from niso.functional_map import isometric_map
 from niso.methods.method import Method
 from niso.methods.retrieval import CANDIDATES, scores, similarity, tells_apart
@@ -141,3 +141,19 @@ def test_observations_of_one_energy_are_all_compared_by_maps(blocks, dtype):
     varying = a * torch.linspace(1, 2, len(a), dtype=dtype)[:, None, None]
     assert ((torch.cat([*scores(made(eigenvalues), varying, varying)]) >= -1.001).sum(1) == CANDIDATES).all()
     assert tells_apart(inner_products(coefficients(20, dtype) + 100)) and not tells_apart(inner_products(a))
+
+
+@pytest.mark.parametrize("channels, queries", [(1, 3), (CHANNELS, 40)])
+def test_few_are_looked_for_where_each_takes_a_map_from_every_one(channels, queries, blocks, dtype, monkeypatch):
+    eigenvalues, moved = blocks
+    monkeypatch.setattr("niso.experiments.pairs.retrieval.MAPS", 3 * 40)
+    a, solved = torch.nn.functional.normalize(coefficients(40, dtype)[..., :channels], dim=1), list[int]()
+
+    def solve(there, here):
+        solved.append(len(here))
+        return isometric_map(there, here, eigenvalues)
+
+    method = NonCallableMock(Method, has_invariants=True, encode=lambda x: x, latents=lambda x: x, solve=solve)
+    found = retrieval(method, [(a, moved(a))])
+    assert found["retrieval_map_matched"] == found["retrieval_first_matched"] == 1
+    assert sum(solved) == queries * (40 if channels == 1 else CANDIDATES)
