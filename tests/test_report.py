@@ -20,6 +20,7 @@ from niso.report import Picture, save_pictures, sections, write_comparison, writ
 from niso.report.html import whole
 from niso.report.numbers import duration, number, verdict, with_error
 from niso.results import Known, Metric, Published, alarms
+from niso.training import checkpoint
 from niso.training.run import Run
 
 VOID = {"meta", "img", "source", "br", "wbr"}
@@ -302,6 +303,10 @@ def test_everything_is_escaped(tmp_path):
 
 def test_unfinished_run_says_what_is_missing(tmp_path):
     run = make_run(tmp_path / "run", targets={"eigenspace_energy": "≥ 0.95"})
+    run.checkpoint("head").parent.mkdir()
+    for phase, step in (("pretrain", 20), ("head", 10)):
+        trained = {"step": step, "seconds": 0.0, "determining": {}, "row": {}}
+        checkpoint.save(run.checkpoint(phase), {}, trained)
     words = Page(write_report(run, Known())).words
     assert "not finished: it has no metrics.json" in words
     assert "head stands at step 10; `niso resume" in words

@@ -6,6 +6,8 @@ It holds no pickle, so that a checkpoint from anywhere can be opened safely.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from niso.files.json import parse_json
 from niso.files.writing import refusing, write_atomically
 
 Facts = dict[str, Any]
+_RESTORE = "restore it from a copy, or delete it to start anew"
+"""What to do about a damaged checkpoint."""
 
 
 def save(path: Path, tensors: dict[str, Tensor], facts: Facts) -> None:
@@ -36,9 +40,7 @@ def save(path: Path, tensors: dict[str, Tensor], facts: Facts) -> None:
         write_atomically(path, content)
 
 
-def load(
-    path: Path, remedy: str = "restore it from a copy, or delete it to start anew"
-) -> tuple[dict[str, Tensor], Facts]:
+def load(path: Path, remedy: str = _RESTORE) -> tuple[dict[str, Tensor], Facts]:
     """Tensors (on the CPU) and facts of a checkpoint.
 
     Args:
@@ -47,6 +49,13 @@ def load(
     Raises:
         CheckpointError: the file is missing, truncated, or not a checkpoint of niso.
     """
+    with _opened(path, remedy) as (file, facts):
+        return {name: file.get_tensor(name) for name in file.keys()}, facts
+
+
+@contextmanager
+def _opened(path: Path, remedy: str) -> Iterator[tuple[Any, Facts]]:
+    """The file of a checkpoint, whose tensors are not yet read, and its facts. Errors as of `load`."""
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint {path}")
     with open(path, "rb"):  # of a file that may not be read safetensors says that it is not there
@@ -56,10 +65,30 @@ def load(
             facts = parse_json((file.metadata() or {})["facts"])
             if not isinstance(facts, dict):
                 raise ValueError("its facts are not an object")
-            return {name: file.get_tensor(name) for name in file.keys()}, facts
+            yield file, facts
     except (SafetensorError, KeyError, ValueError, OSError) as error:
         advice = f": {remedy}" if remedy else ""
         raise CheckpointError(f"checkpoint {path} is truncated or not one of niso's ({error}){advice}") from error
+
+
+def step_of(path: Path) -> int:
+    """The step that the checkpoint of a phase is of, where its training goes on; 0 where there is none.
+
+    Raises:
+        CheckpointError: the checkpoint is damaged.
+    """
+    if not path.exists():
+        return 0
+    with _opened(path, _RESTORE) as (_, facts):
+        return _told(path, facts)["step"]
+
+
+def _told(path: Path, facts: Facts) -> Facts:
+    """Facts that say how a phase was trained; CheckpointError where they do not."""
+    kinds = {"step": int, "seconds": int | float, "determining": dict, "row": dict}
+    if not all(isinstance(facts.get(name), kind) for name, kind in kinds.items()):
+        raise CheckpointError(f"checkpoint {path} does not say how it was trained: delete it to start anew")
+    return facts
 
 
 def training_state(module: nn.Module, optimizer: optim.Optimizer) -> dict[str, Tensor]:
@@ -106,9 +135,7 @@ def open_phase(path: Path, module: nn.Module, optimisation: Optimisation) -> tup
     """
     steps = optimisation.steps
     tensors, facts = load(path)
-    kinds = {"step": int, "seconds": int | float, "determining": dict, "row": dict}
-    if not all(isinstance(facts.get(name), kind) for name, kind in kinds.items()):
-        raise CheckpointError(f"checkpoint {path} does not say how it was trained: delete it to start anew")
+    _told(path, facts)
     restore_weights(path, tensors, module)
     if facts["step"] > steps:
         raise InputError(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from niso.config import parse, read_yaml, to_yaml
-from niso.errors import InputError
+from niso.errors import CheckpointError, InputError
 from niso.files.folders import write_new
 from niso.files.json import nan_for_null, parse_json, write_json
 from niso.files.locks import locked
@@ -245,12 +245,23 @@ class Run:
         """What a run lacks: where an unfinished one stands and how it goes on, or that a finished one was changed."""
         if self.finished:
             return "" if self.up_to_date else f"{self.path}: {CHANGED}: its results are of the settings before"
-        reached = "nothing is trained yet"
-        if log := self.log:
-            phase, columns = list(log.items())[-1]
-            steps = self.steps_of(phase)
-            reached = f"{phase} stands at step {int(columns['step'][-1])}" + (f" of {steps}" if steps else "")
+        try:
+            reached = self._reached()
+        except (CheckpointError, OSError) as error:  # of which training does not go on
+            return f"{self.path} is not finished: {error}"
         return f"{self.path} is not finished: {reached}; {self.continuation} goes on"
+
+    def _reached(self) -> str:
+        """The step from which training goes on, in words: that of the checkpoint, whatever the log has beyond it."""
+        from niso.training.checkpoint import step_of  # torch is slow to import
+
+        words = "nothing is trained yet"
+        for phase in dict.fromkeys([*self.log, *(file.stem for file in self.checkpoints)]):
+            reached, steps = step_of(self.checkpoint(phase)), self.steps_of(phase)
+            words = f"{phase} stands at step {reached}" + (f" of {steps}" if steps else "")
+            if reached < (steps or 1):
+                break
+        return words
 
     @property
     def continuation(self) -> str:

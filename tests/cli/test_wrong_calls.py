@@ -95,6 +95,8 @@ def test_a_report_of_an_unfinished_run_says_how_it_goes_on(niso, unfinished):
     assert result.status == 0 and f"pretrain stands at step 3 of 6; `niso resume {unfinished}` goes on" in result.err
     assert Run(unfinished).standing in result.err
     assert f"niso resume {unfinished}" in (unfinished / "report.html").read_text()
+    shutil.rmtree(unfinished / "checkpoints")  # as of a run that was killed before the first
+    assert f"pretrain stands at step 0 of 6; `niso resume {unfinished}` goes on" in niso("report", unfinished).err
 
 
 def test_evaluation_of_several_runs(niso, refused, small, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from niso.errors import InputError
 from niso.files.locks import locked
 from niso.results import Metric
+from niso.training import checkpoint
 from niso.training.log import Log, read_log
 from niso.training.run import Run
 
@@ -194,7 +195,7 @@ def test_phases_that_are_trained_again_are_no_longer_in_the_log(tmp_path):
     assert not (run.forget_phases(["pretrain"]) or run.log)
     run.checkpoint("head").parent.mkdir()
     for phase in ("pretrain", "head"):
-        run.checkpoint(phase).touch()
+        saved(run, phase, 1)
         log = Log(run.path, phase, 0)
         log.write(1, 0.1, 0.0, {"loss": 1.0})
         log.close()
@@ -202,6 +203,43 @@ def test_phases_that_are_trained_again_are_no_longer_in_the_log(tmp_path):
     assert run.log.keys() == {"pretrain"} and "pretrain stands at step 1" in run.standing
     assert [file.name for file in (run.path / "tensorboard").iterdir()] == ["pretrain"]
     assert run.checkpoint("pretrain").exists() and not run.checkpoint("head").exists()
+
+
+def saved(run: Run, phase: str, step: int) -> None:
+    """A checkpoint of a phase, without tensors."""
+    checkpoint.save(run.checkpoint(phase), {}, {"step": step, "seconds": 0.0, "determining": {}, "row": {}})
+
+
+def test_a_run_stands_where_training_goes_on(tmp_path):
+    """That is at its checkpoints; a killed run has logged steps beyond them."""
+    steps = {"training": {"steps": 3000}, "head": {"steps": 20}}
+    run = Run.create(tmp_path / "run", {"config": steps})
+    assert "is not finished: nothing is trained yet; `niso resume" in run.standing
+    (run.path / "log.csv").write_text("phase,step,loss\npretrain,910,1\npretrain,917,1\n")
+    assert "pretrain stands at step 0 of 3000; `niso resume" in run.standing
+    run.checkpoint("head").parent.mkdir()
+    saved(run, "pretrain", 900)
+    assert "pretrain stands at step 900 of 3000" in run.standing
+    saved(run, "pretrain", 3000)
+    assert "pretrain stands at step 3000 of 3000" in run.standing
+    (run.path / "log.csv").write_text("phase,step,loss\npretrain,3000,1\nhead,10,1\n")
+    assert "head stands at step 0 of 20" in run.standing
+    saved(run, "head", 5)
+    assert "head stands at step 5 of 20" in run.standing
+    run.checkpoint("pretrain").unlink()  # heads build on it
+    assert "pretrain stands at step 0 of 3000" in run.standing
+    (run.path / "log.csv").unlink()
+    assert "head stands at step 5 of 20" in run.standing
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense"])
+def test_a_run_whose_checkpoint_is_damaged_does_not_go_on(tmp_path, content):
+    run = Run.create(tmp_path, {})
+    run.checkpoint("pretrain").parent.mkdir()
+    run.checkpoint("pretrain").write_bytes(content)
+    assert "restore it from a copy, or delete it" in run.standing and "goes on" not in run.standing
+    checkpoint.save(run.checkpoint("pretrain"), {}, {"step": 3})
+    assert "does not say how it was trained" in run.standing
 
 
 def test_metrics_have_a_text_a_direction_and_a_unit(tmp_path):
