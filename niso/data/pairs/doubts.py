@@ -1,14 +1,19 @@
-"""What makes the values of observations doubtful: a few far off, numbers for missing ones, views in other units."""
+"""What makes the values of observations doubtful: a few far off, amplitudes of many decades, numbers for missing ones,
+views in other units."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from niso.data.pairs.scaling import BYTES, Scaling, all_but_channels, rounding, sample
+from niso.data.pairs.scaling import BYTES, Bounds, Scaling, all_but_channels, rounding, sample
 from niso.data.pairs.table import Table
 
 _NARROW = {"images": 0.02, "volumes": 0.02, "signals": 0.2, "points": 0.2}
 """Ranges of scaled values, but for a thousandth: where one is narrower, a few extreme values have made it so."""
+_FAINT = 1e-3
+"""Half the range of scaled values of an observation that is nearly one number to a model."""
+_MANY = 0.05
+"""Share of such observations from which they are said: a few blank ones are usual."""
 _SELDOM = 1e-3
 """Share of values of which one that is far off is not said to be repeated."""
 _CLASSES = 16
@@ -37,6 +42,35 @@ def extremes_of(table: Table, rows: np.ndarray, scaling: Scaling) -> str:
     return (
         f"nearly all values{where} are between {low[channel]:.3g} and {high[channel]:.3g}, and a few far off: clip or "
         "remove those"
+    )
+
+
+def faint_ones(table: Table, bounds: Bounds | None, rows: np.ndarray, scaling: Scaling) -> str:
+    """That many observations vary so little, in one channel or, where all have one scale, in all, that they are scaled
+    to nearly one number, as where amplitudes are of many decades; empty where they are few, or constant.
+
+    Args:
+        bounds: of the observations; None of pictures in bytes.
+        rows: to train on.
+    """
+    if bounds is None:
+        return ""
+    low, high, scale = bounds.low[0, rows], bounds.high[0, rows], np.array(scaling.scale)
+    digits = rounding(table.views["x"].dtype)
+    width, reach = high - low, np.maximum(abs(low), abs(high))
+    constant = (width <= digits * reach) | (high.max(0) - low.min(0) < scale)  # no scale of values is above half of it
+    faint = ~constant & (width < 2 * _FAINT * scale)
+    seen = faint & (width > digits * reach.max(0))  # blank ones may hold rounding of what filters made of larger values
+    channels = np.flatnonzero(seen.mean(0) > _MANY)
+    if not len(channels):
+        return ""
+    channel = channels[0]
+    where = f" in channel {channel}" if len(scale) > 1 else ""
+    these = faint[:, channel]
+    small = low[:, channel].min() > 0 and np.median(reach[these, channel]) < scale[channel]  # not far from 0 themselves
+    return (
+        f"{100 * these.mean():.0f} % of the observations vary{where} by less than a thousandth of what all do, and are "
+        f"nearly one number to the model: standardise each{', or take logarithms' if small else ''}"
     )
 
 

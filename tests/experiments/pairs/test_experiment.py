@@ -739,6 +739,17 @@ def test_a_value_far_off_in_one_row_is_named_and_units_are_not_blamed(run, tmp_p
         assert "row 17 of tx holds 1e+04 in channel 0, far outside the " in told and "same units" not in told
 
 
+def test_amplitudes_of_many_decades_are_kept_in_the_notes(run, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((40, 16, 2)) * 10 ** rng.uniform(-8, 8, (40, 1, 1))
+    np.savez(tmp_path / "pairs.npz", x=x, tx=np.roll(x, 1, 1))
+    _, err, folder = run(tmp_path / "pairs.npz", "--architecture", "pointwise")
+    notes = json.loads((folder / "run.json").read_text())["notes"]
+    (note,) = (line for line in notes if line.startswith("! faint observations: "))
+    told = note.removeprefix("! faint observations: ")
+    assert "vary in channel 0 by less than a thousandth of what all do" in told and told in err
+
+
 def test_views_in_other_units_are_kept_in_the_notes(run, tmp_path):
     x = np.random.default_rng(0).standard_normal((40, 16, 2)).astype(np.float32)
     np.savez(tmp_path / "pairs.npz", x=x, tx=100 * np.roll(x, 1, 1))

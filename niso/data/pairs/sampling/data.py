@@ -13,7 +13,7 @@ from torch import Tensor
 
 from niso.collective import local_part
 from niso.data.evenly import evenly
-from niso.data.pairs.doubts import extremes_of, other_units
+from niso.data.pairs.doubts import extremes_of, faint_ones, other_units
 from niso.data.pairs.near_copies import near_copies
 from niso.data.pairs.outliers import outliers
 from niso.data.pairs.scaling import (
@@ -80,9 +80,12 @@ class PairData(ABC):
         self.scaling: Scaling = scaling_of(table, parts.train)
         bounds = bounds_of(table, self.scaling)
         far = outliers(table.views, bounds)
+        extremes = extremes_of(table, parts.train, self.scaling)
+        told = extremes or far.text  # which make the scale so large that others are faint
         doubts = {
-            "extreme values": extremes_of(table, parts.train, self.scaling),
+            "extreme values": extremes,
             "a value far off": far.text,
+            "faint observations": "" if told else faint_ones(table, bounds, parts.train, self.scaling),
             "few observations": parts.repeated,
             "units": other_units(table, np.setdiff1d(parts.train, far.rows)),
         }
@@ -92,8 +95,8 @@ class PairData(ABC):
             self._resident = {key: as_tensor(values).to(device) for key, values in table.views.items()}
         doubts["near copies"] = self._copied()
         self.doubts = {subject: text for subject, text in doubts.items() if text}
-        told = table.note, parts.note, units_of(table, self.scaling), *self.doubts.values()
-        self.note = "; ".join(filter(None, told))
+        notes = table.note, parts.note, units_of(table, self.scaling), *self.doubts.values()
+        self.note = "; ".join(filter(None, notes))
 
     def doubt(self, subject: str, text: str) -> None:
         """Make metrics doubtful for another reason, which is not known before pairs are drawn."""
