@@ -81,8 +81,8 @@ def _compared(labels: Sequence[Any], predicted: Sequence[Any], classes: Sequence
     from niso.data.pairs.table import is_missing
 
     known = {_word(name) for name in classes}
-    pairs = [pair for pair in zip(labels, predicted, strict=True) if not is_missing(pair[0])]
-    pairs = [(_word(label), _word(most)) for label, most in pairs]
+    given = zip(labels, predicted, strict=True)  # folders of classes may have any name
+    pairs = [(_word(label), _word(most)) for label, most in given if _word(label) in known or not is_missing(label)]
     right = [label == most for label, most in pairs if label in known]
     frequent = max(Counter(label for label, _ in pairs if label in known).values(), default=0)
     unknown = sorted({label for label, _ in pairs if label not in known})

@@ -134,6 +134,11 @@ def test_labels_may_be_whole_floats_or_missing(niso, tmp_path):
         ),
         ((0, 1), ["0.0", "1.0", "0.0", "1.0"], "DATA has labels that the model does not know: 0.0, 1.0; it knows 0, 1"),
         ((0, 1), [np.nan] * 4, "no observation of DATA has a label"),
+        (
+            ("nan", "None"),  # folders of classes
+            ["nan", "nan", "None", ""],
+            "66.7% of the 3 with a label are of the class that DATA gives; 66.7% have the most frequent one",
+        ),
     ],
 )
 def test_labels_are_compared_as_far_as_the_model_knows_them(classes, labels, said):

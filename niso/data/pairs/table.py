@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,8 +24,10 @@ ROWS = 4_096
 """Rows that are looked at together."""
 _MANY_CHANNELS = 16
 _OF_ROWS = ("group", "label", "source")
-_MISSING = ("", "nan", "<NA>")
-"""Words that stand for no word: empty cells of tables, as their readers write them."""
+_MISSING = ("", "nan", "<NA>", "None")
+"""Words that stand for no word: empty cells of tables, as their readers and `astype(str)` write them."""
+_PERHAPS_MISSING = ("na", "n/a", "#n/a", "nan", "none", "null")
+"""Words, in any case, that stand for no word in many tables, and may be names."""
 _TRANSPOSED = "in NumPy x.transpose(0, 2, 1)"
 
 
@@ -137,7 +139,8 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table
     if label is not None and len(classes) == len(first):
         raise InputError(f"{name}: every label occurs once: give classes of several observations, or leave label out")
     check_finite(name, views)
-    return Table(name, kind, views, group, label, classes, None, source, points, weights, _short(kind, first))
+    note = "; ".join(filter(None, (_short(kind, first), _perhaps_missing(label, classes))))
+    return Table(name, kind, views, group, label, classes, None, source, points, weights, note)
 
 
 def blocks(values: np.ndarray) -> Iterator[np.ndarray]:
@@ -278,7 +281,7 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
     if values.dtype.kind in ("O", "T", "f"):
         given = values.tolist()
         if absent := [row for row, word in enumerate(given) if is_missing(word)]:
-            raise _absent(name, key, absent)
+            raise _absent(name, key, absent, [given[row] for row in absent])
         if any(all(isinstance(word, kind) for word in given) for kind in (str, bytes)):  # bytes as of h5py
             values = np.array(given)
     whole = values.dtype.kind == "f" and (values == np.floor(values)).all()
@@ -289,7 +292,8 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
     names, numbers = np.unique(values, return_inverse=True)
     words = tuple(n.decode(errors="backslashreplace") if isinstance(n, bytes) else n for n in names.tolist())
     if missing := [number for number, word in enumerate(words) if is_missing(word)]:
-        raise _absent(name, key, np.flatnonzero(np.isin(numbers, missing)).tolist())
+        rows = np.flatnonzero(np.isin(numbers, missing)).tolist()
+        raise _absent(name, key, rows, [words[number] for number in missing])
     return numbers.astype(np.int64), words
 
 
@@ -298,9 +302,21 @@ def is_missing(word: object) -> bool:
     return word is None or str(word).strip() in _MISSING
 
 
-def _absent(name: str, key: str, rows: list[int]) -> InputError:
+def _perhaps_missing(label: np.ndarray | None, classes: tuple[str | int, ...]) -> str:
+    """How many labels are a word that may stand for none; empty where none is."""
+    found = [
+        f"{counted(int(np.count_nonzero(label == number)), 'label is', 'labels are')} {word!r}"
+        for number, word in enumerate(classes)
+        if isinstance(word, str) and word.strip().casefold() in _PERHAPS_MISSING
+    ]
+    return f"{', '.join(found)}: if that stands for none, leave their observations out" if found else ""
+
+
+def _absent(name: str, key: str, rows: list[int], words: Collection[object]) -> InputError:
+    """That observations have no label or group; `words` are what they have instead."""
     count = counted(len(rows), "observation")
-    return InputError(f"{name}: {count} ({key}[{rows[0]}], …) have no {key}: give one, or leave them out")
+    but = " but 'None'" if {str(word).strip() for word in words if word is not None} == {"None"} else ""
+    return InputError(f"{name}: {count} ({key}[{rows[0]}], …) have no {key}{but}: give one, or leave them out")
 
 
 def _geometry(name: str, key: str, arrays: Mapping[str, np.ndarray], x: np.ndarray, kind: Kind) -> np.ndarray | None:

@@ -139,6 +139,14 @@ BAD = {
     "labels of words and None": ({"x": X, "label": np.array(["a", None] * 8, object)}, r"8 .*label\[1\].* no label"),
     "labels of numbers and NaN": ({"x": X, "label": np.array([1, 2, np.nan, 3] * 4)}, r"4 .*label\[2\].* no label"),
     "a group of numbers and NA": ({"x": X, "group": np.array([1, "<NA>"] * 8, object)}, "8 .* no group: give one"),
+    "labels of words, and None as one": (
+        {"x": X, "label": np.array(["a", "b", None, "b"] * 4, object).astype(str)},
+        r"4 observations \(label\[2\], …\) have no label but 'None': give one, or leave them out",
+    ),
+    "a group of words, and None as one": (
+        {"x": X, "group": np.array(["a", "b", "None", "b"] * 4, object)},
+        r"4 .*group\[2\].* no group but 'None': give one",
+    ),
     "labels that miss some": (
         {"x": X, "label": np.array(["a", "b", "nan", " "] * 4)},
         r"8 observations \(label\[2\], …\) have no label: give one, or leave them out",
@@ -184,6 +192,21 @@ def test_matrices_and_arrays_without_masked_values_are_plain_arrays():
 def test_words_may_be_python_objects(dtype):
     read = table(x=X, label=np.array(["b", "a"] * 8, dtype))
     assert read.classes == ("a", "b") and read.label.tolist() == [1, 0] * 8
+
+
+def test_labels_that_may_stand_for_none_are_counted():
+    told = ": if that stands for none, leave their observations out"
+    for word in ("NA", "N/A", "#N/A", "null", "NULL", "NaN", "none", "n/a "):
+        label = np.array(["a", word, "b", word] * 4)
+        assert table(x=X, label=label).note == f"8 labels are {word!r}" + told
+        assert table(x=X, label=label.astype("S")).note == f"8 labels are {word!r}" + told
+    label = np.array(["a", "b"] * 8, object)
+    label[3:6] = "NA", "null", "NA"
+    assert table(x=X, label=label).note == "2 labels are 'NA', 1 label is 'null'" + told
+    for names in (["Nauru", "null set"], [0, 1], [False, True]):
+        assert not table(x=X, label=np.array(names * 8)).note
+    short = table(Reading(kind="signals"), x=noise(3, 20), label=np.array(["a", "NA"] * 8)).note
+    assert short.startswith("signals are read as 3 samples") and short.endswith("; 8 labels are 'NA'" + told)
 
 
 def test_weights_have_a_mean_of_one_in_any_unit():
