@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from niso.data.evenly import evenly
 from niso.data.pairs.scaling import BYTES, Bounds, Scaling, all_but_channels, rounding, sample
 from niso.data.pairs.table import Table
+from niso.errors import some_of
 
 _NARROW = {"images": 0.02, "volumes": 0.02, "signals": 0.2, "points": 0.2}
 """Ranges of scaled values, but for a thousandth: where one is narrower, a few extreme values have made it so."""
@@ -18,6 +20,12 @@ _SELDOM = 1e-3
 """Share of values of which one that is far off is not said to be repeated."""
 _CLASSES = 16
 """Different values of what may be numbers of classes."""
+_EXACT = 1e-4
+"""Share by which energies change by rounding alone."""
+_MOST, _ALL = 0.7, 0.99
+"""Shares of the pairs whose energy so changes, between which it is doubtful that the others are pairs."""
+_PAIRS, _FEW = 512, 20
+"""Pairs that are looked at, at most, and that must differ, at least."""
 _APART = 20
 """Ratio of the ranges of two views from which they have other units."""
 
@@ -96,6 +104,31 @@ def _missing(table: Table, rows: np.ndarray) -> str:
                         "fill these, or leave their observations out"
                     )
     return ""
+
+
+def mismatched(table: Table, rows: np.ndarray) -> str:
+    """That most pairs have observations of one energy, but for rounding, as where T moves values, and the others have
+    not; empty where that is not so."""
+    if "tx" not in table.views:
+        return ""
+    rows = rows[evenly(_PAIRS, len(rows)).numpy()]
+    x, tx = (sample(table.views[key], rows, _PAIRS) for key in ("x", "tx"))
+    moved = (x != tx).reshape(len(x), -1).any(1)
+    if moved.sum() < _FEW:
+        return ""
+    rows, x, tx = np.sort(rows)[moved], x[moved], tx[moved]
+    mean = x.mean(all_but_channels(x.ndim, table.channels_first), keepdims=True)
+    axes = all_but_channels(x.ndim, table.channels_first)[1:]
+    mass = 1.0 if table.weights is None else table.weights[:, None] / table.weights.mean()
+    before, after = ((mass * np.square(view - mean)).sum(axes) for view in (x, tx))
+    same = (abs(after - before) <= _EXACT * before).all(1)
+    if not _MOST <= same.mean() < _ALL:
+        return ""
+    others = some_of([str(row) for row in rows[~same]])
+    return (
+        f"x and tx of {100 * same.mean():.0f} % of the pairs differ and have the same energy, and those of the others "
+        f"have not (rows {others}): are these mismatched?"
+    )
 
 
 def other_units(table: Table, rows: np.ndarray) -> str:

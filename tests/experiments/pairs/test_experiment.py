@@ -517,6 +517,9 @@ def test_pairs_that_alone_change_their_energy_are_doubted(wrong):
     data = pair_data(make_table("pairs", {"x": x, "tx": tx}, Reading()), Reading(), 0.1, 0.1, torch.device("cpu"))
     assert moves_values(data) == (wrong == 0)
     assert ("pairs" in data.doubts) == (wrong == 6) == ("are these mismatched?" in data.note)
+    if wrong == 6:
+        named = data.doubts["pairs"].partition("(rows ")[2].partition(")")[0]
+        assert {int(row) for row in named.split(", ") if row.isdigit()} <= set(range(6))
 
 
 @pytest.mark.parametrize("command", ["resume", "evaluate"])

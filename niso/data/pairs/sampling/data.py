@@ -13,7 +13,7 @@ from torch import Tensor
 
 from niso.collective import local_part
 from niso.data.evenly import evenly
-from niso.data.pairs.doubts import extremes_of, faint_ones, other_units
+from niso.data.pairs.doubts import extremes_of, faint_ones, mismatched, other_units
 from niso.data.pairs.near_copies import near_copies
 from niso.data.pairs.outliers import outliers
 from niso.data.pairs.scaling import (
@@ -87,6 +87,7 @@ class PairData(ABC):
             "a value far off": far.text,
             "faint observations": "" if told else faint_ones(table, bounds, parts.train, self.scaling),
             "few observations": parts.repeated,
+            "pairs": mismatched(table, parts.train),
             "units": other_units(table, np.setdiff1d(parts.train, far.rows)),
         }
         self.ranges = ranges_of(bounds)
@@ -97,11 +98,6 @@ class PairData(ABC):
         self.doubts = {subject: text for subject, text in doubts.items() if text}
         notes = table.note, parts.note, units_of(table, self.scaling), *self.doubts.values()
         self.note = "; ".join(filter(None, notes))
-
-    def doubt(self, subject: str, text: str) -> None:
-        """Make metrics doubtful for another reason, which is not known before pairs are drawn."""
-        self.doubts[subject] = text
-        self.note = "; ".join(filter(None, [self.note, text]))
 
     def _copied(self) -> str:
         """That many held-out observations are near copies of some that are trained on; empty where they are not.
