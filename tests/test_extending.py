@@ -887,13 +887,19 @@ def test_a_head_or_a_spectrum_of_another_form_is_named_before_training(refused, 
     assert not (tmp_path / "run").exists()
 
 
+def test_a_spectrum_of_poses_is_tried_before_clips_are_made(refused, tmp_path, monkeypatch):
+    monkeypatch.setitem(SPECTRA, "wrong", f"{__name__}.{Negative.__name__}")
+    line = refused("run", "pose", "--rank", "4", "--spectrum", "wrong", "--out", tmp_path / "run")
+    assert "spectrum wrong: Negative: eigenvalues must not be negative" in line and not (tmp_path / "run").exists()
+
+
 @pytest.mark.usefixtures("registered")
 def test_a_spectrum_that_is_one_is_trained_and_stays_as_it_was(monkeypatch):
     monkeypatch.setitem(SPECTRA, "whole", f"{__name__}.Whole")
     x = np.random.default_rng(0).standard_normal((20, 12, 2)).astype(np.float32)
     settings = {"method": "niso", "rank": 4, "steps": 1, "spectrum": "whole", "evaluation_pairs": 4}
     tried = fit(x, x[:, ::-1].copy(), speed="exact", **settings).spectrum
-    monkeypatch.setattr(Experiment, "_try_spectra", lambda *_: None)
+    monkeypatch.setattr("niso.experiments.trial.try_spectrum", lambda *_: None)
     untried = fit(x, x[:, ::-1].copy(), speed="exact", **settings).spectrum
     assert all(np.array_equal(one, other) for one, other in zip(tried, untried, strict=True))
 

@@ -18,14 +18,12 @@ from niso.config import Optimisation, overlaid
 from niso.errors import InputError
 from niso.experiments.diagnosis import Finding, diagnose
 from niso.experiments.own import Own
-from niso.experiments.trial import try_method, try_spectrum
+from niso.experiments.trial import tried_method, try_method
 from niso.methods import METHODS
 from niso.methods.method import Method, Networks
 from niso.methods.part import Part, own_unread, unread_by
-from niso.methods.spectra import SPECTRA
 from niso.results import Metric, Published, Result
 from niso.training.loop import Phase as Phase
-from niso.training.optimizer import spectra
 
 if TYPE_CHECKING:
     from niso.report import Picture
@@ -115,32 +113,10 @@ class Experiment(ABC):
         """The untrained method of the run, on its device. A spectrum that is not niso's own is tried.
 
         Raises:
-            InputError: the settings of networks and method do not fit the data, or as of
-                `niso.experiments.trial.try_spectrum` and `Method.check_objective`.
+            InputError: see `niso.experiments.trial.tried_method`.
         """
-        settings = settings or self.config
-        try:
-            method = METHODS.find(self.method_name)(settings, networks())
-        except ValueError as error:
-            raise InputError(str(error)) from error
-        method.precision = self.precision
-        method.model.to(self.device)
-        self._try_spectra(method, settings)
-        method.check_objective()
-        return method
-
-    def _try_spectra(self, method: Method, settings: Any) -> None:
-        """Try the spectra of a method where the user's own code makes them; errors as of `try_spectrum`."""
-        spectrum = getattr(settings, "spectrum", None)
-        if spectrum in SPECTRA.foreign:
-            name = f"spectrum {spectrum}: {SPECTRA.find(spectrum).__name__}"
-        elif self.method_name in METHODS.foreign:
-            name = f"the spectrum of {type(method).__name__}"
-        else:
-            return
-        device = next((tensor.device for tensor in method.model.parameters()), None)
-        for module in spectra(method.model):
-            try_spectrum(name, module, method.precision, device)
+        kind = METHODS.find(self.method_name)
+        return tried_method(kind, settings or self.config, networks, self.precision, self.device)
 
     def try_first(self, phase: Phase) -> None:
         """Try what is not niso's own on the first batch of the first phase, before that is trained.

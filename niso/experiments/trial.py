@@ -15,18 +15,55 @@ from niso.errors import InputError, foreign, nearest
 from niso.experiments.alone import ALONE, TRIED, seeded
 from niso.linalg import matmul
 from niso.messages import say
-from niso.methods.method import Method
+from niso.methods.method import Method, Networks
+from niso.methods.spectra import SPECTRA
 from niso.spectrum import FixedSpectrum, Spectrum, SpectrumModule
 from niso.spectrum.module import Role
 from niso.testing import relative_error
 from niso.training.meter import Meter
 from niso.training.mode import in_mode
+from niso.training.optimizer import spectra
 
 ORTHOGONAL = 1e-2
 """How far entries of (τᵀτ)² may lie from those of τᵀτ where maps are isometries, perhaps of a subspace."""
 MOVED = 0.1
 """By how much the parameters of a spectrum are moved, of their root mean square: a stretch of training."""
 _KEPT = "compute all three anew in each call from what is trained, or mend that in retract_"
+
+
+def tried_method(
+    kind: type[Method],
+    config: Any,
+    networks: Callable[[], Networks],
+    precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    device: torch.device | None = None,
+) -> Method:
+    """An untrained method, on a device, whose spectrum is tried where the user's own code makes it.
+
+    Args:
+        precision: a context that puts networks in the precision of the run.
+
+    Raises:
+        InputError: the settings of networks and method do not fit the data, or as of `try_spectrum` and
+            `Method.check_objective`.
+    """
+    try:
+        method = kind(config, networks())
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    method.precision = precision
+    method.model.to(device)
+    chosen = getattr(config, "spectrum", None)
+    name = ""
+    if chosen in SPECTRA.foreign:
+        name = f"spectrum {chosen}: {SPECTRA.find(chosen).__name__}"
+    elif not kind.__module__.startswith("niso."):
+        name = f"the spectrum of {kind.__name__}"
+    place = next((tensor.device for tensor in method.model.parameters()), None)
+    for module in spectra(method.model) if name else ():
+        try_spectrum(name, module, precision, place)
+    method.check_objective()
+    return method
 
 
 def try_method(method: Method, objective: nn.Module, views: Sequence[Tensor]) -> None:

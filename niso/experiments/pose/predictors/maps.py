@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.errors import InputError
 from niso.experiments.experiment import check_batch
 from niso.experiments.pose.losses import CompositionObjective
 from niso.experiments.pose.predictors.predictor import Predictor, Pretraining
 from niso.experiments.pose.presets import PoseConfig
+from niso.experiments.trial import tried_method
 from niso.geometry import se3
 from niso.methods.method import Method, Networks
 from niso.networks import MLP
@@ -50,11 +50,7 @@ class MapPredictor(Predictor):
 
     @classmethod
     def build(cls, config: PoseConfig) -> MapPredictor:
-        try:
-            method = cls.kind(config, frame_networks(config))
-        except ValueError as error:
-            raise InputError(str(error)) from error
-        method.check_objective()
+        method = tried_method(cls.kind, config, lambda: frame_networks(config))
         check_batch(method, config.training)
         if config.occlusion:
             check_batch(method, config.completion)
