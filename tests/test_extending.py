@@ -725,6 +725,12 @@ class RankLess(Smooth):
         return super().make(config, domain, grid, rank - 1)
 
 
+class Unmade(Smooth):
+    @classmethod
+    def make(cls, config, domain, grid, rank):
+        return super().make(config, domain, grid, 1 / 0.0)
+
+
 class NoSpectrum(Smooth):
     @classmethod
     def make(cls, config, domain, grid, rank):
@@ -854,6 +860,7 @@ SMALL = (
         (InTuple, r"InTuple\.unread must give a dict of settings and reasons, not tuple"),
         (RankLess, r"RankLess\.make must give a spectrum of \d+ points and rank 4, not of \d+ and 3"),
         (PointLess, r"PointLess\.make must give a spectrum of (\d+) points and rank 4, not of (?!\1)\d+ and 4"),
+        (Unmade, r"Unmade\.make fails: ZeroDivisionError: float division by zero"),
         (NoSpectrum, r"NoSpectrum\.make must give a niso.spectrum.SpectrumModule, not torch.float32 of"),
         (InTuples, "spectrum wrong: InTuples must give a niso.Spectrum, of mass, eigenfunctions and .*, not tuple"),
         (RankLessValues, r"spectrum wrong: RankLessValues: eigenvalues must be \(rank,\) with rank 4, not \(3,\)"),

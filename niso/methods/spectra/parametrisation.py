@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 from niso.checks import described
-from niso.errors import InputError
+from niso.errors import InputError, foreign
 from niso.geometry.domains.domain import Domain
 from niso.methods.part import Part
 from niso.spectrum import SpectrumModule
@@ -44,10 +45,12 @@ def make_spectrum(
     """The untrained spectrum of a kind, see `Parametrisation.make`.
 
     Raises:
-        ValueError: as of `make`.
-        InputError: it gives no spectrum, or one of other points or another rank.
+        ValueError: as of `make` of niso's own.
+        InputError: the user's own fails; or it gives no spectrum, or one of other points or another rank.
     """
-    made = kind.make(config, domain, grid, rank)
+    own = not kind.__module__.startswith("niso.")
+    with foreign(f"{kind.__name__}.make fails") if own else nullcontext():
+        made = kind.make(config, domain, grid, rank)
     if not isinstance(made, SpectrumModule):
         raise InputError(f"{kind.__name__}.make must give a niso.spectrum.SpectrumModule, not {described(made)}")
     if (made.points, made.rank) != (math.prod(grid), rank):
