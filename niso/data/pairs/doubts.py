@@ -111,12 +111,12 @@ def mismatched(table: Table, rows: np.ndarray) -> str:
     not; empty where that is not so."""
     if "tx" not in table.views:
         return ""
-    rows = rows[evenly(_PAIRS, len(rows)).numpy()]
-    x, tx = (sample(table.views[key], rows, _PAIRS) for key in ("x", "tx"))
+    rows = np.sort(rows[evenly(_PAIRS, len(rows)).numpy()])
+    x, tx = (table.views[key][rows].astype(np.float64) for key in ("x", "tx"))
     moved = (x != tx).reshape(len(x), -1).any(1)
     if moved.sum() < _FEW:
         return ""
-    rows, x, tx = np.sort(rows)[moved], x[moved], tx[moved]
+    rows, x, tx = rows[moved], x[moved], tx[moved]
     mean = x.mean(all_but_channels(x.ndim, table.channels_first), keepdims=True)
     axes = all_but_channels(x.ndim, table.channels_first)[1:]
     mass = 1.0 if table.weights is None else table.weights[:, None] / table.weights.mean()
