@@ -19,7 +19,7 @@ from niso.checks import check_count, check_flag
 from niso.data.pairs.geometry import GEOMETRY
 from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
-from niso.data.pairs.scaling import as_tensor
+from niso.data.pairs.tensors import as_tensor
 from niso.data.pairs.units import Units
 from niso.data.shapes.prepared import check_preparation
 from niso.errors import InputError, counted, first_line, in_words_of_python

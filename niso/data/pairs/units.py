@@ -17,13 +17,13 @@ from niso.data.pairs.scaling import (
     BYTES,
     Scaling,
     all_but_channels,
-    as_tensor,
     scaled,
     step_from,
     unscaled,
 )
 from niso.data.pairs.spread import Spread, spread_of, unlike
 from niso.data.pairs.table import CHANNELS_FIRST
+from niso.data.pairs.tensors import as_tensor
 
 OUTSIDE = 0.5
 """How far observations may lie outside of the range of the data, as a share of its width."""

@@ -15,9 +15,10 @@ from niso.data.pairs.reading import Reading
 from niso.data.pairs.sampling.choose import pair_data
 from niso.data.pairs.sampling.frames import NeighbouringFrames
 from niso.data.pairs.sampling.recorded import RecordedPairs
-from niso.data.pairs.scaling import as_tensor, bytes_of, scaled, unscaled
+from niso.data.pairs.scaling import scaled, unscaled
 from niso.data.pairs.split import PARTS, Parts, content, split
 from niso.data.pairs.table import make_table
+from niso.data.pairs.tensors import as_tensor, bytes_of
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.geometry.action import Action

@@ -13,7 +13,6 @@ from niso.data.pairs.doubts import extremes_of, other_units
 from niso.data.pairs.find import find_reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.scaling import (
-    as_tensor,
     bounds_of,
     ranges_of,
     scaled,
@@ -22,6 +21,7 @@ from niso.data.pairs.scaling import (
     unscaled,
 )
 from niso.data.pairs.table import make_table
+from niso.data.pairs.tensors import as_tensor
 from niso.errors import InputError
 
 N = 16

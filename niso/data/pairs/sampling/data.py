@@ -19,9 +19,7 @@ from niso.data.pairs.outliers import outliers
 from niso.data.pairs.scaling import (
     BYTES,
     Scaling,
-    as_tensor,
     bounds_of,
-    bytes_of,
     ranges_of,
     scaled,
     scaling_of,
@@ -30,6 +28,7 @@ from niso.data.pairs.scaling import (
 from niso.data.pairs.split import PARTS, Part, Parts, fingerprint
 from niso.data.pairs.spread import Spread, spread_of
 from niso.data.pairs.table import Table
+from niso.data.pairs.tensors import as_tensor, bytes_of
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.random import EVALUATION_SEED, step_generator
