@@ -63,8 +63,8 @@ class Matches(NamedTuple):
 
     Attributes:
         rows: (queries, count) of the gallery.
-        similarity: (queries, count) cosines, at most 1: of what the best map makes of these rows and the query, in
-            coefficients.
+        similarity: (queries, count), at most 1: 2⟨τa, b⟩ / (‖τa‖² + ‖b‖²) of what the best map τ makes of the
+            coefficients a of these rows, and those of the query, b.
     """
 
     rows: Array

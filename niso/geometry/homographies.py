@@ -59,7 +59,8 @@ class PlaneMaps:
         if min(height, width) < 2:
             raise ValueError(f"a {height}×{width} image is too small for a homography: at least 2×2 pixels are needed")
         t = on_device_of(x, t).to(x.dtype)
-        back = self.inverse(t / t.detach().abs().amax((-2, -1), keepdim=True).clamp_min(torch.finfo(t.dtype).tiny))
+        t = t / t.detach().abs().amax((-2, -1), keepdim=True).clamp_min(torch.finfo(t.dtype).tiny)
+        back = PlaneMaps.inverse(self, t)  # without the division of a subgroup's
         nearest = _HORIZON * back.norm(dim=(-2, -1))[:, None, None, None]
         rows = torch.linspace(-1, 1, height, dtype=back.dtype, device=back.device)
         columns = torch.linspace(-1, 1, width, dtype=back.dtype, device=back.device)

@@ -78,8 +78,8 @@ def scores(
     Args:
         queries, gallery: coefficients.
         candidates: how many, nearest by invariants, are compared by maps; all where invariants tell none apart. Their
-            scores are cosines, of coefficients that the map has transported and the query's, from −1 to 1; those of
-            all others are below −1.
+            scores are `agreement` of coefficients that the map has transported and the query's, from −1 to 1; those
+            of all others are below −1.
 
     Raises:
         ValueError: queries of another rank, or of other channels, than the gallery's.
@@ -93,12 +93,17 @@ def scores(
         nearest = found.topk(count, dim=1).indices
         there, here = gallery[nearest.flatten()], part.repeat_interleave(count, dim=0)
         moved = method.solve(there, here) @ there
-        cosines = (_unit(moved) * _unit(here)).sum(1).clamp(-1, 1).view(nearest.shape)  # but for rounding
-        yield (found - 3).scatter(1, nearest, cosines.to(found.dtype))
+        agreed = agreement(moved, here).view(nearest.shape)
+        yield (found - 3).scatter(1, nearest, agreed.to(found.dtype))
 
 
-def _unit(coefficients: Float[Tensor, "some rank channels"]) -> Float[Tensor, "some entries"]:
-    """Entries divided by their norm, however small it is."""
-    flat = coefficients.flatten(1)
-    flat = flat / flat.abs().amax(1, keepdim=True).clamp_min(torch.finfo(flat.dtype).tiny)
-    return torch.nn.functional.normalize(flat, dim=1)
+def agreement(
+    first: Float[Tensor, "some rank channels"], second: Float[Tensor, "some rank channels"]
+) -> Float[Tensor, " some"]:
+    """2⟨a, b⟩ / (‖a‖² + ‖b‖²), which is 1 − ‖a − b‖² / (‖a‖² + ‖b‖²): 1 where both are the same, −1 where they are
+    opposite, 0 where both are 0. Unlike a cosine it falls where norms differ, which no isometry changes."""
+    a, b = first.flatten(1), second.flatten(1)
+    largest = torch.maximum(a.abs().amax(1), b.abs().amax(1)).clamp_min(torch.finfo(a.dtype).tiny)[:, None]
+    a, b = a / largest, b / largest  # squares of what is small would be 0
+    energy = a.square().sum(1) + b.square().sum(1)
+    return (2 * (a * b).sum(1) / energy.clamp_min(torch.finfo(a.dtype).tiny)).clamp(-1, 1)  # but for rounding

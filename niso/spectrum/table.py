@@ -17,6 +17,8 @@ from niso.spectrum.trained import TrainedSpectrum
 
 _SIZE = 0.01
 """Root mean square of the entries of U before training."""
+LEAST_MASS = 1e-8
+"""What M is above at every point."""
 
 
 class LearnedSpectrum(TrainedSpectrum):
@@ -93,7 +95,7 @@ class LearnedSpectrum(TrainedSpectrum):
 
     @torch.no_grad()
     def start_mass_at_(self, mass: Float[Tensor, " points"]) -> bool:
-        """Start M at this mass, before training; Φ spans what it did.
+        """Start M at this mass, before training; Φ spans what it did. Masses below 2e-8 start there, above M's least.
 
         Returns:
             True: it starts there.
@@ -105,7 +107,7 @@ class LearnedSpectrum(TrainedSpectrum):
         check_tensors(sizes={"points": self.points}, mass=(mass, "points"))
         check_mass(mass)
         functions = self.forward().eigenfunctions
-        self.mass_root.copy_(mass.sqrt())
+        self.mass_root.copy_((mass - LEAST_MASS).clamp_min(LEAST_MASS).sqrt())
         if self.eigenfunction_kind == "rotation":  # with "polar" the next call does so
             self.start_eigenfunctions_at_(functions)
         return True
@@ -137,5 +139,5 @@ class LearnedSpectrum(TrainedSpectrum):
 
 @full_precision
 def _mass(mass_root: Float[Tensor, " points"]) -> tuple[Float[Tensor, " points"], Float[Tensor, "points 1"]]:
-    mass = mass_root.square() + 1e-8
+    mass = mass_root.square() + LEAST_MASS
     return mass, mass.sqrt()[:, None]

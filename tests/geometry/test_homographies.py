@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from niso.geometry import homographies
-from niso.geometry.homographies import Homographies
+from niso.geometry.affine import AffineMaps
+from niso.geometry.homographies import Homographies, PlaneMaps
 
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-12}
 BOTH = pytest.mark.parametrize("dtype", TOLERANCE)
@@ -216,6 +217,15 @@ def test_any_homography_gives_finite_values_within_range_and_finite_gradients(x:
     assert images.grad is not None and images.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("action", [Homographies(), AffineMaps()])
+@pytest.mark.parametrize("rows", [[[1, 0, 0], [0, 0, 0], [0, 0, 1]], [[1, 1, 0], [1, 1, 0], [0, 0, 1]]])
+def test_singular_matrices_are_background_with_finite_gradients(rows, action) -> None:
+    matrices = torch.tensor([rows], dtype=torch.float32, requires_grad=True)
+    warped = action.act(torch.ones(1, 1, 4, 4), matrices)
+    warped.sum().backward()
+    assert (warped == -1).all() and matrices.grad is not None and matrices.grad.isfinite().all()
+
+
 @pytest.mark.parametrize("entry", [0.0, math.inf, math.nan])
 def test_impossible_matrices_are_background(entry: float) -> None:
     warped = warp(torch.ones(1, 1, 4, 4), torch.full((1, 3, 3), entry), background=-1.0)
@@ -232,7 +242,7 @@ def test_warp_compiles_without_a_graph_break(monkeypatch: pytest.MonkeyPatch) ->
     matrices = homographies.matrix(coefficients(2, torch.float32))
     expected = warp(images, matrices, -1.0)
     for name in ("act", "inverse"):  # without the checks of the tests
-        monkeypatch.setattr(Homographies, name, inspect.unwrap(getattr(Homographies, name)))
+        monkeypatch.setattr(PlaneMaps, name, inspect.unwrap(getattr(PlaneMaps, name)))
     for name in ("on_device_of", "interpolated"):
         monkeypatch.setattr(homographies, name, inspect.unwrap(getattr(homographies, name)))
     compiled = torch.compile(Homographies().act, backend="aot_eager", fullgraph=True)

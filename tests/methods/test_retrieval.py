@@ -8,7 +8,7 @@ import torch
 from niso.experiments.pairs.retrieval import retrieval, retrieved
 from niso.functional_map import isometric_map
 from niso.methods.method import Method
-from niso.methods.retrieval import CANDIDATES, scores, similarity, tells_apart
+from niso.methods.retrieval import CANDIDATES, agreement, scores, similarity, tells_apart
 from niso.networks.invariants import inner_products
 
 RANK, CHANNELS = 12, 4
@@ -120,7 +120,29 @@ def test_two_observations_are_told_apart_by_cosines_or_distances_alike(features,
     assert similarity(queries, gallery).argmax(1).tolist() == cosines.argmax(1).tolist()
 
 
-def test_cosines_do_not_exceed_one(dtype):
+@pytest.mark.parametrize("channels", [1, 2, CHANNELS])
+def test_observations_that_differ_in_size_alone_are_told_apart(channels, blocks, dtype):
+    """Which isometries keep: cosines do not see it."""
+    eigenvalues, moved = blocks
+    a = coefficients(CANDIDATES // 2, dtype)[..., :channels]
+    gallery = torch.cat([a, 0.9 * a])
+    found = torch.cat([*scores(made(eigenvalues), moved(gallery), gallery)])
+    assert found.argmax(1).tolist() == list(range(len(gallery)))
+
+
+@pytest.mark.parametrize("size", [1e-30, 1, 1e30])
+def test_coefficients_agree_by_their_distance_relative_to_both(size, dtype):
+    a, b = (size * coefficients(20, dtype)).split(10)
+    by_distance = 1 - ((a - b) / size).square().sum((1, 2)) / (
+        (a / size).square().sum((1, 2)) + (b / size).square().sum((1, 2))
+    )
+    torch.testing.assert_close(agreement(a, b), by_distance, atol=1e-5, rtol=0)
+    torch.testing.assert_close(agreement(a, 2 * a), torch.full((10,), 0.8, dtype=dtype))
+    torch.testing.assert_close(agreement(a, -a), torch.full((10,), -1.0, dtype=dtype))
+    assert (agreement(0 * a, 0 * a) == 0).all()
+
+
+def test_agreement_does_not_exceed_one(dtype):
     a = coefficients(40, dtype)
     found = torch.cat([*scores(made(torch.arange(RANK, dtype=dtype)), a, a)])
     assert found.amax() <= 1 and found.diagonal().min() > 1 - 1e-5

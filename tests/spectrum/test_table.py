@@ -9,6 +9,7 @@ from torch.autograd import forward_ad
 
 import niso
 from niso.spectrum import FieldSpectrum, FixedSpectrum, LearnedSpectrum, Spectrum, rotation
+from niso.spectrum.table import LEAST_MASS
 
 PARAMETRISATIONS = ["cumulative", "sorted", "shifted"]
 
@@ -166,6 +167,15 @@ def test_eigenfunctions_start_with_a_mass(eigenfunctions, mass_first, dtype):
     torch.testing.assert_close(orthonormal.mT @ orthonormal, torch.eye(4, dtype=dtype), atol=1e-5, rtol=0)
     if mass_first:
         torch.testing.assert_close(orthonormal, niso.polar(root * functions), atol=1e-5, rtol=0)
+
+
+def test_a_small_mass_starts_where_it_is_asked_to(dtype):
+    mass = torch.tensor([1e-7, 1e-6, 1e-3, 1, 1e3], dtype=dtype)
+    spectrum = LearnedSpectrum(5, 2).to(dtype)
+    assert spectrum.start_mass_at_(mass)
+    torch.testing.assert_close(spectrum().mass, mass, atol=0, rtol=1e-5)
+    spectrum.start_mass_at_(mass * 1e-9)
+    assert (spectrum().mass[:3] > LEAST_MASS).all() and (spectrum.mass_root > 0).all()  # and can grow
 
 
 @pytest.mark.parametrize("eigenfunctions", ["polar", "rotation"])

@@ -56,7 +56,8 @@ def translation_loss(
 ) -> Float[Tensor, ""]:
     """L_T = ‖t − s t̂‖ with the translations of a group stacked, the mean over groups (paper eq. 26 and 27).
 
-    The scale of a sequence is unknown, and every choice of s makes the loss independent of the scale of t̂:
+    The scale of a sequence is unknown, and every choice of s makes the loss independent of the scale of t̂ (where t̂ is
+    shorter than 1e-6 it has no direction, and s grows no further):
 
     - "projection", the paper's: s = ⟨t, t̂⟩ / ‖t̂‖² minimises L_T. It may be negative: this loss does not penalise a
       head that reverses all translations of a sequence, and so the head may learn either sign for each sequence.
@@ -67,6 +68,7 @@ def translation_loss(
     t, guess = (se3.translation(poses).unflatten(0, (-1, group)) for poses in (truth, predicted))
     squared = guess.square().sum((-2, -1)).clamp_min(_TINY)
     if scale == "unit":
+        t = t / t.abs().amax((-2, -1), keepdim=True).clamp_min(torch.finfo(t.dtype).tiny)  # in whatever unit
         t = t / t.square().sum((-2, -1), keepdim=True).clamp_min(_TINY).sqrt()
     if scale in ("norm", "unit"):
         s = t.norm(dim=(-2, -1)) / squared.sqrt()  # a single root has no derivative where the camera stands still

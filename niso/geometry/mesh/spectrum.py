@@ -85,10 +85,11 @@ def eigenpairs(operator: Laplacian, rank: int) -> Eigenpairs:
     count, rank = len(operator.mass), check_count("rank", rank)
     if not 1 <= rank < count:
         raise InputError(f"{rank} eigenpairs cannot be taken from {count} vertices: take fewer, or a finer mesh")
-    root = operator.mass**-0.5
+    area = operator.mass.sum()
+    root = (operator.mass / area) ** -0.5  # the iteration stops by absolute errors, which small areas would deceive
     scaling = diags_array(root)
     symmetric = csc_array(scaling @ operator.stiffness @ scaling)
-    shift = -1 / operator.mass.sum()  # near the first eigenvalues, of which λ = 0 must not make it singular
+    shift = -1  # near the first eigenvalues, of which λ = 0 must not make it singular
     start = np.random.default_rng(0).standard_normal(count)
     more = min(rank + _MORE, count - 1)
     try:
@@ -96,7 +97,7 @@ def eigenpairs(operator: Laplacian, rank: int) -> Eigenpairs:
     except ArpackError as error:
         raise InputError(f"{rank} eigenpairs of the Laplacian could not be found ({error}); remesh it") from error
     order = np.argsort(values)[:rank]
-    return Eigenpairs(np.maximum(values[order], 0), root[:, None] * vectors[:, order])
+    return Eigenpairs(np.maximum(values[order], 0) / area, root[:, None] * vectors[:, order] / area**0.5)
 
 
 def heat_kernel_signature(pairs: Eigenpairs, times: Float[np.ndarray, " times"]) -> Float[np.ndarray, "vertices times"]:

@@ -85,7 +85,7 @@ def test_the_scale_by_norms_sees_the_sign_and_leads_to_it(dtype, tolerance, rand
 
 def test_in_units_slow_cameras_count_as_much_as_fast_ones(dtype, tolerance, random_poses):
     truth, predicted = random_poses(12, dtype=dtype), random_poses(12, dtype=dtype)
-    slow = moved(truth, torch.tensor([0.001, 1.0, 40.0], dtype=dtype).repeat_interleave(4)[:, None] * truth[:, :3, 3])
+    slow = moved(truth, torch.tensor([1e-9, 1.0, 40.0], dtype=dtype).repeat_interleave(4)[:, None] * truth[:, :3, 3])
     loss = translation_loss(predicted, truth, 4, "unit")
     torch.testing.assert_close(translation_loss(predicted, slow, 4, "unit"), loss)
     assert abs(translation_loss(predicted, slow, 4, "norm") / loss - 1) > 0.1

@@ -93,6 +93,17 @@ def test_eigenpairs_are_orthonormal_and_solve_the_equation():
     np.testing.assert_array_equal(again.eigenfunctions, functions)
 
 
+@pytest.mark.parametrize("size", [1e-20, 1e-5, 1e12])
+def test_eigenpairs_do_not_depend_on_the_unit_of_length(size):
+    """Without a change of scale Lanczos iteration stops too early on small meshes, and leaves some out."""
+    sphere = icosphere(2)
+    values = mesh_spectrum.eigenpairs(mesh_spectrum.laplacian(sphere), 40).eigenvalues
+    small = mesh_spectrum.laplacian(Mesh(size * sphere.vertices, sphere.faces))
+    scaled, at_size = mesh_spectrum.eigenpairs(small, 40)
+    np.testing.assert_allclose(scaled * size**2, values, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(at_size.T @ (small.mass[:, None] * at_size), np.eye(40), atol=1e-10)
+
+
 @pytest.mark.parametrize("rank", [21, 35, 45])
 def test_all_copies_of_multiple_eigenvalues_are_found(rank):
     """Lanczos iteration leaves some out that are just within the rank."""
