@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from niso.data.pairs.table import ROWS, Table, blocks
+from niso.data.pairs.table import Table, blocks
 from niso.errors import InputError
 
+_ROWS = 4_096
+"""Rows, at most, whose values a scale or a mean is of."""
 _WIDE = (torch.int32, torch.int64, torch.float64)
 """Types whose values have more digits than float32 holds."""
 
@@ -49,7 +51,7 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
         InputError: values are too large to be scaled.
     """
     x = table.views["x"]
-    chosen = sample(x, rows, ROWS)
+    chosen = sample(x, rows, _ROWS)
     if table.channels_first:
         axes = all_but_channels(chosen.ndim, True)
         lowest, highest = chosen.min(axes), chosen.max(axes)
@@ -135,7 +137,7 @@ def ranges_of(bounds: Bounds | None) -> tuple[list[float], list[float]]:
 
 def means_of(table: Table, rows: np.ndarray) -> list[float]:
     """Means of the channels of x, by which negatives are told from what is trained on: of rows to train on."""
-    chosen = sample(table.views["x"], rows, ROWS)
+    chosen = sample(table.views["x"], rows, _ROWS)
     return chosen.mean(all_but_channels(chosen.ndim, table.channels_first)).tolist()
 
 

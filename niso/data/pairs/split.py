@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from niso.data.pairs.table import Table
+from niso.data.pairs.table import Table, blocks
 from niso.errors import InputError, counted
 from niso.files.digests import digest
 from niso.random import EVALUATION_SEED
@@ -89,7 +89,7 @@ def split(table: Table, validation: float, test: float, gap: int = 0) -> Parts:
 
 def _check_views(table: Table) -> None:
     """InputError where all observations of a view are equal."""
-    equal = [key for key, view in table.views.items() if all((rows == view[0]).all() for rows in _blocks_of(view))]
+    equal = [key for key, view in table.views.items() if all((rows == view[0]).all() for rows in blocks(view))]
     if len(equal) == len(table.views):
         raise InputError(f"{table.name}: all observations are equal: give some that differ")
     if equal:
@@ -110,15 +110,9 @@ def content(table: Table) -> str:
     """A word that changes where an observation, a class, a point or a weight does; of decoded pictures, a file."""
     if table.files:
         return table.files
-    views = (digest(_bytes(rows)).encode() for view in table.views.values() for rows in _blocks_of(view))
+    views = (digest(_bytes(rows)).encode() for view in table.views.values() for rows in blocks(view))
     places = (_bytes(values) for values in (table.points, table.weights) if values is not None)
     return digest(*views, *(str(name).encode() for name in table.classes), *places)
-
-
-def _blocks_of(view: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows of an array, perhaps on the disk, a few megabytes at a time."""
-    many = max(1, (1 << 24) // max(1, view[:1].nbytes))
-    return (view[first : first + many] for first in range(0, len(view), many))
 
 
 def _bytes(rows: np.ndarray) -> bytes:

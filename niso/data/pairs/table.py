@@ -20,8 +20,8 @@ CHANNELS_FIRST: frozenset[Kind] = frozenset({"images", "volumes"})
 VIEWS = ("x", "tx", "ttx")
 FEWEST = 15
 """Examples that can be cut into parts to train, validate and test on, of two or more each."""
-ROWS = 4_096
-"""Rows that are looked at together."""
+_BLOCK = 1 << 24
+"""Bytes of an array that are looked at together; digests of contents depend on it."""
 _MANY_CHANNELS = 16
 _OF_ROWS = ("group", "label", "source")
 _MISSING = ("", "nan", "<NA>", "None")
@@ -144,8 +144,9 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table
 
 
 def blocks(values: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows of an array, perhaps on the disk, a few at a time."""
-    return (values[start : start + ROWS] for start in range(0, len(values), ROWS))
+    """The rows of an array, perhaps on the disk, a few megabytes at a time."""
+    rows = max(1, _BLOCK // max(1, values[:1].nbytes))
+    return (values[start : start + rows] for start in range(0, len(values), rows))
 
 
 def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind:
@@ -267,7 +268,7 @@ def check_finite(name: str, views: Mapping[str, np.ndarray]) -> None:
                     f"{name}: {np.sum(~first)} of {first.size} values are NaN or infinite in every observation of "
                     f"{key}: fill them, or leave their points out: functions (n, N, C) may be of any points"
                 )
-            row = number * ROWS + int(np.flatnonzero(~finite.all(1))[0])
+            row = number * len(parts[0]) + int(np.flatnonzero(~finite.all(1))[0])
             raise InputError(f"{name}: {key}[{row}] holds NaN or infinite values: repair or remove it")
 
 

@@ -20,7 +20,7 @@ from niso.data.pairs.scaling import (
     units_of,
     unscaled,
 )
-from niso.data.pairs.table import make_table
+from niso.data.pairs.table import blocks, make_table
 from niso.data.pairs.tensors import as_tensor
 from niso.errors import InputError
 
@@ -172,8 +172,23 @@ def test_bad_arrays_are_refused_in_one_line(columns, message):
     assert "\n" not in str(refused.value)
 
 
+def test_large_observations_are_looked_at_a_few_at_a_time():
+    images = np.broadcast_to(np.zeros(()), (4_096, 3, 256, 256))
+    looked = [len(part) for part in blocks(images)]
+    assert sum(looked) == len(images) and max(looked) * images[0].nbytes <= 1 << 24
+    assert [len(part) for part in blocks(np.broadcast_to(np.zeros(()), (3, 1 << 22)))] == [1, 1, 1]
+
+
+def test_the_row_of_a_value_that_is_not_finite_is_counted_from_the_first(monkeypatch):
+    monkeypatch.setattr("niso.data.pairs.table._BLOCK", 3 * X[0].nbytes)
+    x = X.copy()
+    x[N - 2, 0] = np.inf
+    with pytest.raises(InputError, match=rf"x\[{N - 2}\] holds NaN"):
+        table(x=x)
+
+
 def test_all_observations_lack_values_only_where_the_last_does_too(monkeypatch):
-    monkeypatch.setattr("niso.data.pairs.table.ROWS", N // 2)
+    monkeypatch.setattr("niso.data.pairs.table._BLOCK", X.nbytes // 2)
     x = X.copy()
     x[:, :4] = np.nan
     with pytest.raises(InputError, match="8 of 60 values are NaN"):
