@@ -1,4 +1,4 @@
-"""Levels of residual blocks, and networks of them along one or three axes, of signals and volumes."""
+"""Levels of residual blocks, and encoder and decoder of them along one axis or three, of signals and volumes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from niso.checks import check_choice
 from niso.config import Strict, require
 from niso.networks.norm import NORMS, Normalised
 from niso.networks.padding import Padding
+from niso.networks.points import grid_to_points, points_to_grid
 from niso.networks.unpool import Unpool
 
 
@@ -29,10 +30,22 @@ def stride_of(channels: Sequence[int], patch: int) -> int:
     return patch * 2 ** (len(channels) - 1)
 
 
+Convolution = Callable[..., nn.Module]
+_CONVOLUTIONS: dict[int, tuple[Convolution, Convolution, Convolution]] = {
+    1: (nn.Conv1d, nn.ConvTranspose1d, nn.AvgPool1d),
+    3: (nn.Conv3d, nn.ConvTranspose3d, nn.AvgPool3d),
+}
+"""Convolution, its transpose and mean pool along so many axes."""
+
+
 @dataclass(frozen=True)
 class LevelsConfig(Strict):
-    """What configurations of encoders and decoders of signals and volumes share."""
+    """Size of `LevelsEncoder` and `LevelsDecoder`."""
 
+    size: tuple[int, ...] = (64,)
+    """Samples of a signal, or depth, height and width of a volume; each divisible by the stride."""
+    observed_channels: int = 1
+    """Channels of the observations."""
     channels: tuple[int, ...] = (32, 64)
     """Width of each level, finest first; each level has half the samples of the one before, along each axis."""
     blocks: int = 2
@@ -49,7 +62,7 @@ class LevelsConfig(Strict):
     """What is normalised before every convolution. "space" takes their level and size from observations."""
 
     def __post_init__(self) -> None:
-        require(self, "blocks", "latent_channels", "patch", "kernel", positive=True)
+        require(self, "observed_channels", "blocks", "latent_channels", "patch", "kernel", positive=True)
         check_levels(self.channels)
         check_choice("normalised", self.normalised, Normalised)
         check_choice("padding", self.padding, Padding)
@@ -57,28 +70,34 @@ class LevelsConfig(Strict):
             raise ValueError("only images have a longitude: padding must be zeros or circular")
         if self.kernel % 2 == 0:
             raise ValueError(f"kernel must be odd, got {self.kernel}")
+        if len(self.size) not in _CONVOLUTIONS:
+            raise ValueError(f"size needs one number, of signals, or three, of volumes, got {self.size}")
+        if any(side < 1 or side % self.stride for side in self.size):
+            size = " × ".join(map(str, self.size))
+            raise ValueError(f"{self.kind} of {size} samples cannot be divided by the stride {self.stride}")
+        if self.padding == "circular" and min(self.grid) < self.kernel // 2:
+            raise ValueError(f"a convolution of {self.kernel} samples goes round {min(self.grid)} more than once")
+
+    @property
+    def kind(self) -> str:
+        """What the observations are."""
+        return "signals" if len(self.size) == 1 else "volumes"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one observation; channels are last in signals and first in volumes."""
+        size, channels = self.size, self.observed_channels
+        return (*size, channels) if self.kind == "signals" else (channels, *size)
 
     @property
     def stride(self) -> int:
         """Samples per latent point along each axis."""
         return stride_of(self.channels, self.patch)
 
-    def check_sides(self, what: str, *sides: int) -> None:
-        """ValueError where observations with so many samples along each axis cannot be divided into latent points."""
-        size = " × ".join(map(str, sides))
-        if any(side < 1 or side % self.stride for side in sides):
-            raise ValueError(f"{what} of {size} samples cannot be divided by the stride {self.stride}")
-        fewest = min(sides) // self.stride
-        if self.padding == "circular" and fewest < self.kernel // 2:
-            raise ValueError(f"a convolution of {self.kernel} samples goes round {fewest} more than once")
-
-
-Convolution = Callable[..., nn.Module]
-_CONVOLUTIONS: dict[int, tuple[Convolution, Convolution, Convolution]] = {
-    1: (nn.Conv1d, nn.ConvTranspose1d, nn.AvgPool1d),
-    3: (nn.Conv3d, nn.ConvTranspose3d, nn.AvgPool3d),
-}
-"""Convolution, its transpose and mean pool along so many axes."""
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Latent points along each axis."""
+        return tuple(side // self.stride for side in self.size)
 
 
 class _Block(nn.Module):
@@ -101,28 +120,48 @@ class _Block(nn.Module):
         return self.layers(x) + self.skip(x)
 
 
-def encoder_levels(config: LevelsConfig, inputs: int, axes: int) -> nn.Sequential:
-    """(batch, inputs, *space) to (batch, latent channels, *latent grid): a stem over patches, then levels of residual
-    blocks and mean pools."""
-    convolution, _, pool = _CONVOLUTIONS[axes]
-    first, last = config.channels[0], config.channels[-1]
-    return nn.Sequential(
-        convolution(inputs, first, config.patch, config.patch),
-        *levels(first, config.channels, config.blocks, partial(_Block, config, convolution), partial(pool, 2)),
-        NORMS[config.normalised](last),
-        convolution(last, config.latent_channels, 1),
-    )
+class LevelsEncoder(nn.Module):
+    """Observations (batch, *shape) to latent functions, whose points are in row-major order: a stem over patches, then
+    levels of residual blocks and mean pools. Observations of another shape than the configuration's raise
+    ValueError."""
+
+    def __init__(self, config: LevelsConfig) -> None:
+        super().__init__()
+        self.config = config
+        convolution, _, pool = _CONVOLUTIONS[len(config.size)]
+        first, last = config.channels[0], config.channels[-1]
+        self.layers = nn.Sequential(
+            convolution(config.observed_channels, first, config.patch, config.patch),
+            *levels(first, config.channels, config.blocks, partial(_Block, config, convolution), partial(pool, 2)),
+            NORMS[config.normalised](last),
+            convolution(last, config.latent_channels, 1),
+        )
+
+    def forward(self, x: Float[Tensor, "batch first *rest"]) -> Float[Tensor, "batch point latent"]:
+        kind, shape = self.config.kind, self.config.shape
+        if tuple(x.shape[1:]) != shape:
+            raise ValueError(f"this encoder takes {kind} (batch, {shape}), got {tuple(x.shape)}")
+        return grid_to_points(self.layers(x.mT if kind == "signals" else x))
 
 
-def decoder_levels(config: LevelsConfig, outputs: int, axes: int) -> nn.Sequential:
-    """The way back: the levels in reverse, with nearest-neighbour unpools."""
-    convolution, transposed, _ = _CONVOLUTIONS[axes]
-    widths, last = config.channels[::-1], config.channels[0]
-    return nn.Sequential(
-        *levels(config.latent_channels, widths, config.blocks, partial(_Block, config, convolution), Unpool),
-        NORMS[config.normalised](last),
-        transposed(last, outputs, config.patch, config.patch),
-    )
+class LevelsDecoder(nn.Module):
+    """The way back: the levels in reverse, with nearest-neighbour unpools. Another number of points than the
+    configuration's raises ValueError."""
+
+    def __init__(self, config: LevelsConfig) -> None:
+        super().__init__()
+        self.config = config
+        convolution, transposed, _ = _CONVOLUTIONS[len(config.size)]
+        widths, last = config.channels[::-1], config.channels[0]
+        self.layers = nn.Sequential(
+            *levels(config.latent_channels, widths, config.blocks, partial(_Block, config, convolution), Unpool),
+            NORMS[config.normalised](last),
+            transposed(last, config.observed_channels, config.patch, config.patch),
+        )
+
+    def forward(self, z: Float[Tensor, "batch point latent"]) -> Float[Tensor, "batch first *rest"]:
+        x = self.layers(points_to_grid(z, self.config.grid))
+        return x.mT if self.config.kind == "signals" else x
 
 
 def levels(

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from niso.networks import ConvConfig, ConvDecoder
-from niso.networks.signals import SignalConfig, SignalDecoder
+from niso.networks.levels import LevelsConfig, LevelsDecoder
 from niso.networks.unpool import Unpool
 
 
@@ -36,7 +36,7 @@ def test_channels_stay_last():
     assert Unpool()(x).is_contiguous(memory_format=torch.channels_last)
 
 
-@pytest.mark.parametrize("decoder", [ConvDecoder(ConvConfig()), SignalDecoder(SignalConfig())])
+@pytest.mark.parametrize("decoder", [ConvDecoder(ConvConfig()), LevelsDecoder(LevelsConfig())])
 def test_decoders_unpool_by_it(decoder):
     """Torch's own loses gradients of compiled decoders in half precision (torch 2.13): they would train uncompiled."""
     kinds = {type(module) for module in decoder.modules()}

@@ -21,9 +21,8 @@ from niso.experiments.own import Own, check_module
 from niso.experiments.pairs.recipes import Chosen
 from niso.methods.method import Networks
 from niso.networks import ConvConfig, MLPConfig, ViTConfig, ViTDecoder, ViTEncoder, on_grid
+from niso.networks.levels import LevelsConfig, LevelsDecoder, LevelsEncoder
 from niso.networks.pointwise import PointwiseNetwork
-from niso.networks.signals import SignalConfig, SignalDecoder, SignalEncoder
-from niso.networks.volumes import VolumeConfig, VolumeDecoder, VolumeEncoder
 from niso.training.checkpoint import check_state
 from niso.training.mode import buffers_kept, in_mode
 
@@ -57,12 +56,11 @@ def make_networks(chosen: Chosen, kind: Kind, shape: tuple[int, ...], own: Own |
             return Networks(ViTEncoder(vit), ViTDecoder(vit), vit.grid, vit.latent_channels)
     named = ("channels", "blocks", "latent_channels", "patch", "padding", "normalised")
     settings: dict[str, Any] = {name: getattr(chosen, name) for name in named}
-    if kind == "signals":
-        signal = SignalConfig(length=shape[0], signal_channels=channels, **settings)
-        return Networks(SignalEncoder(signal), SignalDecoder(signal), (1, signal.points), signal.latent_channels)
-    if kind == "volumes":
-        volume = VolumeConfig(size=(shape[1], shape[2], shape[3]), volume_channels=channels, **settings)
-        return Networks(VolumeEncoder(volume), VolumeDecoder(volume), volume.grid, volume.latent_channels)
+    if kind != "images":
+        sides, kernel = (shape[1:], 3) if first else (shape[:1], 5)
+        config = LevelsConfig(sides, channels, kernel=kernel, **settings)
+        places = config.grid if first else (1, *config.grid)
+        return Networks(LevelsEncoder(config), LevelsDecoder(config), places, config.latent_channels)
     size = shape[1], shape[2]
     conv = ConvConfig(image_size=size, image_channels=channels, stem_channels=chosen.channels[0], **settings)
     return Networks.convolutional(conv, size, channels)
