@@ -63,25 +63,18 @@ def probe(
     """
     from sklearn.linear_model import RidgeClassifierCV
     from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
 
     features, labels = (part.cpu().double().numpy() for part in train)
-    mean, deviation = features.mean(0), features.std(0)
-    used = deviation > 1e-9 * max(float(np.abs(features).max(initial=0)), 1e-300)
-    if not used.any():
-        used[:1] = True  # all alike: the classifiers can only guess
-    deviation = np.where(deviation > 0, deviation, 1)[used]
-
-    def scaled(values: Tensor) -> np.ndarray:
-        return (values.cpu().double().numpy()[:, used] - mean[used]) / deviation
-
-    known = scaled(train[0])
-    asked = {test: (scaled(values), truth.cpu().numpy()) for test, (values, truth) in tests.items()}
+    used = features.std(0) > 1e-9 * np.abs(features).max()  # others are rounding, which scaling would make large
+    asked = {test: (of.cpu().double().numpy() * used, truth.cpu().numpy()) for test, (of, truth) in tests.items()}
     classifiers = {
         "linear": RidgeClassifierCV(np.logspace(-2, 4, 7)),
         "knn": KNeighborsClassifier(min(NEIGHBOURS, len(labels))),
     }
     scores: dict[str, dict[str, float]] = {}
     for name, classifier in classifiers.items():
-        classifier.fit(known, labels)
-        scores[name] = {test: float(classifier.score(*of)) for test, of in asked.items()}
+        fitted = make_pipeline(StandardScaler(), classifier).fit(features * used, labels)
+        scores[name] = {test: float(fitted.score(*of)) for test, of in asked.items()}
     return scores

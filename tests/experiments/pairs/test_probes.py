@@ -49,6 +49,20 @@ def test_features_that_are_all_alike_leave_a_guess():
     assert scores["linear"]["clean"] == 0.75
 
 
+def test_features_that_are_constant_or_mere_rounding_change_nothing():
+    torch.manual_seed(0)
+    labels = torch.arange(80) % 2
+    told = torch.stack([2 * labels + 0.5 * torch.randn(80), torch.randn(80)], 1).double()
+    rounding = 1e-12 * torch.randn(80, 5).double()
+    later = torch.zeros(80, 1)
+    later[60:] = 1e-3  # constant in what is trained on alone
+    plain, more = (
+        probe((part[:60], labels[:60]), {"clean": (part[60:], labels[60:])})
+        for part in (told, torch.cat([told, rounding, later, torch.full((80, 2), 0.1)], 1))
+    )
+    assert plain == more
+
+
 def test_what_is_nearest_is_found_and_ties_count_as_in_random_order():
     scores = torch.tensor([[3.0, 1, 2], [0, 1, 2], [1, 1, 1]])
     found = retrieved(scores, torch.tensor([0, 1, 2]))
