@@ -26,8 +26,8 @@ FRAMES = 200
 class TrajectoryErrors(NamedTuple):
     """Errors of one predicted trajectory, and of a straight line at constant speed for comparison.
 
-    See the functions of these names; rotation errors and translation angles are means over neighbouring frames, the
-    latter over those whose true translation is not 0.
+    See the functions of these names, for `ate` `ate_normalised`; rotation errors and translation angles are means over
+    neighbouring frames, the latter over those whose true translation is not 0.
     """
 
     ate: float
@@ -98,33 +98,18 @@ def similarity(
     return scale, rotation, (centre - scale[..., None, None] * (start @ rotation.mT))[..., 0, :]
 
 
-def ate(
-    predicted: Float[Tensor, "*batch frames 3"], truth: Float[Tensor, "*batch frames 3"]
-) -> Float[Tensor, "*batch"]:
-    """Absolute trajectory error (ATE) as computed for the table of the paper; without a unit.
-
-    Both paths are centred and scaled to unit Frobenius norm. Then the prediction is aligned by an orthogonal map, which
-    may be a reflection, and a scale. The ATE is the root mean square of the 3n coordinates of the difference. It
-    shrinks with the number n of frames and is at most 1/√(3n): compare it with that of `straight_line`, or use
-    `ate_normalised`.
-
-    Raises:
-        ValueError: the true camera does not move, or a position is not finite.
-    """
-    return _ate(ate_normalised(predicted, truth), truth.shape[-2])
-
-
-def _ate(normalised: Float[Tensor, "*batch"], frames: int) -> Float[Tensor, "*batch"]:
-    return normalised / math.sqrt(3 * frames)
-
-
 def ate_normalised(
     predicted: Float[Tensor, "*batch frames 3"], truth: Float[Tensor, "*batch frames 3"]
 ) -> Float[Tensor, "*batch"]:
-    """√(3n)·ATE, between 0 and 1 for any number n of frames; 1 for a predicted camera that stands still.
+    """√(3n) times the absolute trajectory error (ATE) as computed for the table of the paper; without a unit.
+
+    Both paths are centred and scaled to unit Frobenius norm. Then the prediction is aligned by an orthogonal map, which
+    may be a reflection, and a scale. The ATE is the root mean square of the 3n coordinates of the difference. It
+    shrinks with the number n of frames and is at most 1/√(3n). This is between 0 and 1 for any n, and 1 for a predicted
+    camera that stands still.
 
     Raises:
-        ValueError: see `ate`.
+        ValueError: the true camera does not move, or a position is not finite.
     """
     truth = truth.double()
     size = (truth - truth.mean(-2, keepdim=True)).norm(dim=(-2, -1))
@@ -180,7 +165,7 @@ def errors(predicted_motions: Float[Tensor, "pairs 4 4"], true_poses: Float[Tens
         true_poses: poses of these frames, one more than there are motions; see `subsample`.
 
     Raises:
-        ValueError: see `ate`; or the numbers of poses and motions do not fit.
+        ValueError: see `ate_normalised`; or the numbers of poses and motions do not fit.
     """
     if len(true_poses) != len(predicted_motions) + 1:
         raise ValueError(f"{len(true_poses)} poses have {len(true_poses) - 1} motions, not {len(predicted_motions)}")
@@ -190,7 +175,7 @@ def errors(predicted_motions: Float[Tensor, "pairs 4 4"], true_poses: Float[Tens
     line = straight_line(len(poses)).to(truth.device)
     paths = torch.stack((predicted, line)), truth.expand(2, -1, -1)
     normalised = ate_normalised(*paths)
-    scores = torch.stack((_ate(normalised, len(poses)), normalised, ate_sim3(*paths)), dim=1)
+    scores = torch.stack((normalised / math.sqrt(3 * len(poses)), normalised, ate_sim3(*paths)), dim=1)
     angles = translation_angles(motions, true_motions)
     means = torch.stack((rotation_errors(motions, true_motions).mean(), angles.nanmean()))
     return TrajectoryErrors(*torch.cat((scores[0], means, scores[1])).tolist())

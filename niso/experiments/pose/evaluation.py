@@ -161,7 +161,7 @@ def evaluable(frames: Frames, held_out: Sequence[int]) -> Evaluable:
                 reasons[name] = f"only {len(path)} of its frames are left, and 3 are needed"
                 continue
             try:
-                trajectory.ate(trajectory.straight_line(len(path)), path)
+                trajectory.ate_normalised(trajectory.straight_line(len(path)), path)
             except ValueError as error:
                 reasons[name] = str(error)
                 continue
