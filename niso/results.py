@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -22,21 +21,12 @@ class Metric:
         text: what it is, in a few words.
         better: the direction that is better; None where neither is.
         unit: the unit, e.g. "s" or "°"; empty where there is none.
-        limit: the value above which something is wrong, and which reports and the terminal flag; None where there is
-            none.
-        alarm: what is wrong then.
     """
 
     key: str
     text: str
     better: Better | None = None
     unit: str = ""
-    limit: float | None = None
-    alarm: str = ""
-
-    def flags(self, value: object) -> bool:
-        """Whether a value is not within the limit, as NaN is not; what is no number has none."""
-        return self.limit is not None and isinstance(value, int | float) and not value <= self.limit
 
 
 RUN_METRICS = (
@@ -82,19 +72,6 @@ class Result:
     curves: dict[str, Curve] = field(default_factory=dict, kw_only=True)
     tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict, kw_only=True)
     notes: tuple[str, ...] = field(default=(), kw_only=True)
-
-
-def alarms(metrics: Iterable[Metric], values: Mapping[str, int | float]) -> list[str]:
-    """A sentence for each alarm that values beyond their limits give, with the furthest of these values."""
-    flagged = [metric for metric in metrics if metric.flags(values.get(metric.key))]
-    sentences = list[str]()
-    for alarm in dict.fromkeys(metric.alarm for metric in flagged):
-        raised = [metric for metric in flagged if metric.alarm == alarm]
-        worst = max(raised, key=lambda metric: math.inf if math.isnan(values[metric.key]) else values[metric.key])
-        limit, value = f"{worst.limit:g}{worst.unit}", f"{values[worst.key]:.4g}{worst.unit}"
-        beyond = "not at most" if math.isnan(values[worst.key]) else "above"
-        sentences.append(f"{alarm}: {worst.key} is {value}, {beyond} {limit}")
-    return sentences
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,13 @@ import pytest
 import yaml
 from matplotlib.figure import Figure
 
-from niso.cli.metrics import print_metrics
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.known import known as known_of
 from niso.report import Picture, save_pictures, sections, write_comparison, write_report
 from niso.report.html import whole
 from niso.report.numbers import duration, number, verdict, with_error
-from niso.results import Known, Metric, Published, alarms
+from niso.results import Known, Metric, Published
 from niso.training import checkpoint
 from niso.training.run import Run
 
@@ -94,24 +93,6 @@ def make_run(
 def meaning(**metrics):
     """Metrics as run.json has them, from (text, better, unit)."""
     return {key: dict(zip(("text", "better", "unit"), values, strict=True)) for key, values in metrics.items()}
-
-
-def test_values_beyond_their_limit_are_flagged_in_page_and_terminal(tmp_path, capsys):
-    limited = {"text": "an angle", "better": "lower", "unit": "°", "limit": 90.0, "alarm": "It is [not] reversed"}
-    values = {"angle_skip0": 164.0, "angle_skip1": 80.0, "angle_skip2": 100.0, "other": 1000.0}
-    facts = {key: limited for key in list(values)[:3]}
-    run = make_run(tmp_path / "run", metrics=values, metrics_meaning=facts)
-    page = write_report(run, Known()).read_text(encoding="utf-8")
-    assert page.count("It is [not] reversed: angle_skip0 is 164°, above 90°") == 1
-    assert page.count('<td class="number alarm">') == 2
-    print_metrics(values, run.path)
-    assert capsys.readouterr().out.count("It is [not] reversed: angle_skip0 is 164°, above 90°") == 1
-
-
-def test_what_is_no_number_is_flagged():
-    limited = Metric("angle", "an angle", "lower", "°", 90.0, "It is reversed")
-    assert alarms([limited], {"angle": math.nan}) == ["It is reversed: angle is nan°, not at most 90°"]
-    assert not limited.flags(90.0) and not limited.flags(None)
 
 
 def test_numbers_that_rounding_or_a_damaged_log_left():

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from rich.console import Console
-
-from niso.results import alarms
 from niso.training.run import REPORT, Run
 
 
 def print_metrics(metrics: Mapping[str, float], run: Path) -> None:
-    """Print the metrics, in red what is wrong with them, what is said of them, and the path of the report.
+    """Print the metrics, what is said of them, and the path of the report.
 
     Nothing in processes other than the first, which have none.
     """
@@ -21,9 +18,6 @@ def print_metrics(metrics: Mapping[str, float], run: Path) -> None:
     width = max(map(len, metrics))
     for name, value in metrics.items():
         print(f"{name:<{width}}  {value if isinstance(value, int) else format(value, '.4g')}")
-    shown = Run.open(run)
-    for line in alarms(shown.described.values(), metrics):
-        Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(f"\n{line}", style="bold red")
-    if notes := shown.facts.get("notes"):
+    if notes := Run.open(run).facts.get("notes"):
         print("", *notes, sep="\n")
     print(f"\nreport: {run / REPORT}")

@@ -91,6 +91,8 @@ ALIKE = 0.5
 """The same, of 4 observations that differ, above which all that they have in common says nothing."""
 ROUGH = 20
 """Held-out observations below which metrics are rough."""
+REVERSED = 90.0
+"""Mean angle above which directions of travel are nearer to the opposite of the true ones, in degrees."""
 RECOGNISED = ("head", "linear", "knn", "linear_latents", "knn_latents")
 """Accuracies of the user's labels, without transformations."""
 HEADS = (("accuracy_clean", "accuracy"), ("accuracy_base", "accuracy"), ("head", "head_transformed"))
@@ -163,6 +165,12 @@ def _unless_told(key: str) -> Callable[[Measured], float | None]:
         return None if told or alike or _kept_apart(m) else m.get(key)
 
     return value
+
+
+def _direction(m: Measured) -> float | None:
+    """The largest angle of directions of travel at any skip, of validation sequences, too."""
+    angles = [angle for key, angle in m.items() if key.startswith("translation_angle_deg") and not math.isnan(angle)]
+    return max(angles, default=None)
 
 
 MAPS = Check(
@@ -402,6 +410,18 @@ CHECKS = (
         True,
         "reconstruction_error / reconstruction_error_train",
         (Remedy("more data, fewer steps or a smaller preset"),),
+    ),
+    Check(
+        "directions of travel are nearer to the true ones than to their opposite",
+        "predicted directions of travel are nearer to the opposite of the true ones",
+        _direction,
+        REVERSED,
+        True,
+        "largest translation_angle_deg, also of validation sequences",
+        (
+            Remedy("sequences to train on whose cameras travel as those of the others do"),
+            Remedy("no pairs that run backwards in time (--no-backwards)", option="backwards"),
+        ),
     ),
 )
 

@@ -18,7 +18,7 @@ from niso.report.methods import QUOTED, arranged, fitting_note
 from niso.report.metrics import beside
 from niso.report.numbers import duration, fact
 from niso.report.pictures import Picture, embed, embed_drawn
-from niso.results import Known, Metric, alarms, sources
+from niso.results import Known, Metric, sources
 from niso.training.run import FIGURES, REPORT, SETTINGS, Run
 
 _PLACED = {
@@ -70,7 +70,6 @@ def write_report(run: Run, known: Known) -> Path:
         results=_tables([entry for entry in entries if not _beside(entry)]),
         others=_tables([entry for entry in entries if _beside(entry)]),
         diagnosis=(facts.get("notes") or []) * run.finished,  # otherwise of an earlier evaluation, as figures are
-        alarms=alarms((entry.metric for entry in entries), run.metrics),
         fitting_note=fitting_note(entry.metric.key for entry in entries),
         published=_tables(_published(run, known)),
         published_note=f"{QUOTED} This run: preset {preset}, {data}. Source: {sources(published)}.",

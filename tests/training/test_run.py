@@ -89,7 +89,7 @@ def test_damaged_json_names_its_remedy(tmp_path, damage):
         ({"targets": 3}, "targets must be an object"),
         ({"notes": "all is well"}, "notes must be a list"),
         ({"metrics": {"a": 3}}, "a: Input should be a dictionary"),
-        ({"metrics": {"a": {"text": "x", "limit": "high"}}}, "a: limit: Input should be a valid number"),
+        ({"metrics": {"a": {"text": "x", "better": "high"}}}, "a: better: Input should be 'higher' or 'lower'"),
     ],
 )
 def test_damaged_facts_are_refused(tmp_path, facts, words):
@@ -97,6 +97,14 @@ def test_damaged_facts_are_refused(tmp_path, facts, words):
     run.write("facts", facts)
     with pytest.raises(InputError, match=words):
         assert run.described
+
+
+def test_metrics_that_had_limits_are_read(tmp_path):
+    """As runs were written once."""
+    run = Run.create(tmp_path, {"seed": 1})
+    meant = {"text": "an angle", "better": "lower", "unit": "°"}
+    run.write("facts", {"metrics": {"angle": meant | {"limit": 90.0, "alarm": "It is reversed"}}})
+    assert run.described == {"angle": Metric("angle", **meant)}
 
 
 def test_files_are_json_to_strict_readers_whatever_was_measured(tmp_path):

@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from niso import figures
 from niso.errors import counted
 from niso.experiments import map_figures
+from niso.experiments.diagnosis import REVERSED
 from niso.experiments.pose.cases import DrawnPath, Strip
-from niso.experiments.pose.evaluation import REVERSED, by_skip
+from niso.experiments.pose.evaluation import by_skip
 from niso.experiments.pose.experiment import PoseResult
 from niso.experiments.pose.passing import SKIP
 from niso.figures.style import BLUE, GREY, RED, above_and_below, parts, styled, wrapped

@@ -27,7 +27,6 @@ from niso.methods.evaluation.latents import MASK_METRICS
 from niso.methods.fourier import NeuralFourierTransform
 from niso.methods.orthogonal import orthogonal_map
 from niso.networks import MLPConfig
-from niso.results import alarms
 
 DESCRIBED = {metric.key for metric in Pose.metrics}
 VALIDATION = {metric.key for metric in pose_evaluation.VALIDATION_METRICS}
@@ -170,15 +169,15 @@ def test_no_preset_trains_the_head_on_reversed_pairs():
     assert not any(config.backwards for config in PRESETS.values())
 
 
-def test_reversed_directions_are_flagged():
-    metrics = {metric.key: metric for metric in pose_evaluation.METRICS}
-    assert metrics["translation_angle_deg_skip0"].flags(90.1) and not metrics["translation_angle_deg_skip0"].flags(90.0)
-    values = {"translation_angle_deg_skip0": 164.0, "translation_angle_deg_skip1": 120.0, "ate_skip0": 500.0}
-    (line,) = alarms(metrics.values(), values)
-    assert "nearer to the opposite" in line and "translation_angle_deg_skip0 is 164°, above 90°" in line
-    assert not alarms(metrics.values(), {"translation_angle_deg_skip0": 80, "rotation_error_deg_skip0": 170})
-    (line,) = alarms(pose_evaluation.VALIDATION_METRICS, {"translation_angle_deg_val_skip0": 164.0})
-    assert "opposite of the true ones on validation sequences: translation_angle_deg_val_skip0 is 164°" in line
+def test_reversed_directions_are_a_finding():
+    for key in ("translation_angle_deg_skip1", "translation_angle_deg_averaged_val_skip9"):
+        others = {"translation_angle_deg_skip0": 80.0, "fitted_motion_translation_angle_deg_skip0": 120.0}
+        (finding,) = Pose.findings(others | {key: 164.0, "rotation_error_deg_skip0": 170.0}, "niso")
+        assert finding.bad and "nearer to the opposite" in finding.name and "164 (not ≤ 90)" in finding.measure
+        assert "--no-backwards" in finding.remedy
+        (finding,) = Pose.findings(others | {key: 90.0}, "niso")
+        assert not finding.bad and "90 (≤ 90)" in finding.measure
+    assert not Pose.findings({"fitted_motion_translation_angle_deg_skip0": 120.0}, "niso")
 
 
 @pytest.mark.slow
