@@ -123,8 +123,7 @@ class Fitted:
         self.classes: tuple[str | int, ...] = () if classifier is None else tuple(data["classes"])
         """Labels that the classifier tells apart, as they were given, whole floats as integers; empty without one."""
         self._geometry = {key: tuple(map(float, data[key])) for key in GEOMETRY if key in data}
-        layout = {"layout": data["layout"]} if "layout" in data else {}  # all that runs of before say
-        self._preparation = layout | data.get("preparation", {})
+        self._preparation = data.get("preparation", {})
         hidden = getattr(settings.config, "confidence", "none") == "given"  # NaN are pixels that are not seen
         self.units = Units.of(data, hidden)
         """Of observations: how they become what networks take, and which are refused."""

@@ -110,10 +110,10 @@ def _machine() -> str:
 def _writing(temporary: Path) -> bool:
     """Whether a temporary file of `replacing` is young, and the process that it is named after lives, as far as this
     machine can know."""
-    name = re.search(r"\.(\d+)(?:-\d+)?(?:-(\w*))?\.tmp$", temporary.name)
+    name = re.search(r"\.(\d+)-\d+-(\w*)\.tmp$", temporary.name)
     if not name:
         return False
-    number, elsewhere = int(name[1]), name[2] not in (None, _machine())
+    number, elsewhere = int(name[1]), name[2] != _machine()
     own = number == os.getpid()  # of another thread, or of an earlier process of that number
     if os.name != "posix" and not (own or elsewhere):
         return False

@@ -80,8 +80,6 @@ def check_split(folder: Run, drawn: Mapping[str, Any], may_differ: frozenset[str
         InputError: its data, or how it is split, has changed.
     """
     facts, now = folder.facts, {key: drawn[key] for key in drawn.keys() - {*REBUILT, *may_differ}}
-    if isinstance(before := facts.get("content"), str) and "content" in now:
-        now["content"] = now["content"][: len(before)]  # of files, runs of before know names and sizes alone
     changed = {key for key in now if facts.get(key, now[key]) != now[key]}
     if changed and "content" in now.keys() - changed:
         problem = (

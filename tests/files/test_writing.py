@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from niso.errors import InputError
-from niso.files.writing import refusing, replacing, write_atomically
+from niso.files.writing import _machine, refusing, replacing, write_atomically
 
 
 def test_a_file_is_replaced_and_its_folders_are_made(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_a_file_is_replaced_and_its_folders_are_made(tmp_path: Path) -> None:
 
 def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        theirs = tmp_path / f".file.{other.pid}.tmp"
+        theirs = tmp_path / f".file.{other.pid}-1-{_machine()}.tmp"
         theirs.touch()
         write_atomically(tmp_path / "file", b"ours")
         assert theirs.exists()
@@ -48,7 +48,7 @@ def test_what_another_thread_is_writing_stays(tmp_path: Path) -> None:
         thread.join()
         assert path.read_bytes() == b"theirs"
     assert path.read_bytes() == b"ours"
-    left = tmp_path / f".file.{os.getpid()}-1.tmp"  # by an earlier process of the same number
+    left = tmp_path / f".file.{os.getpid()}-1-{_machine()}.tmp"  # by an earlier process of the same number
     left.touch()
     os.utime(left, (0, 0))
     write_atomically(path, b"ours")

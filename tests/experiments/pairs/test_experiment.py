@@ -236,15 +236,6 @@ def test_pictures_that_have_changed_are_refused(trained, refused, niso):
     assert niso("evaluate", folder).status == 0
 
 
-def test_a_run_that_knows_names_and_sizes_of_pictures_alone_goes_on(trained, niso):
-    """As runs did that were begun by earlier versions."""
-    folder = trained("pictures") / "run"
-    facts = json.loads((folder / "run.json").read_text())
-    for content, status in ((facts["content"][:16], 0), ("0" * 16, 2)):
-        (folder / "run.json").write_text(json.dumps({**facts, "content": content}))
-        assert niso("evaluate", folder).status == status
-
-
 def test_larger_groups_than_share_one_t_are_refused(refused, tmp_path):
     x = np.random.default_rng(0).normal(size=(48, 16, 2))
     np.savez(tmp_path / "pairs.npz", x=x, tx=-x, group=np.arange(48) // 4)
