@@ -14,6 +14,8 @@ from niso.errors import InputError
 
 _ROWS = 4_096
 """Rows, at most, whose values a scale or a mean is of."""
+_SAMPLE = 1 << 29
+"""Bytes that a sample of rows takes, at most."""
 _WIDE = (torch.int32, torch.int64, torch.float64)
 """Types whose values have more digits than float32 holds."""
 
@@ -98,8 +100,9 @@ def rounding(dtype: np.dtype) -> float:
 
 
 def sample(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
-    """At most `count` of these rows, evenly spread from the first to the last."""
-    chosen = rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int)]
+    """At most `count` of these rows, and half a gigabyte of them, evenly spread from the first to the last."""
+    fits = max(2, _SAMPLE // (8 * max(1, values[:1].size)))
+    chosen = rows[np.linspace(0, len(rows) - 1, min(count, fits, len(rows))).astype(int)]
     return values[np.sort(chosen)].astype(np.float64)
 
 

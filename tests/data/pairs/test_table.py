@@ -15,6 +15,7 @@ from niso.data.pairs.reading import Reading
 from niso.data.pairs.scaling import (
     bounds_of,
     ranges_of,
+    sample,
     scaled,
     scaling_of,
     units_of,
@@ -170,6 +171,12 @@ def test_bad_arrays_are_refused_in_one_line(columns, message):
     with pytest.raises(InputError, match=message) as refused:
         make_table("DATA", columns, Reading())
     assert "\n" not in str(refused.value)
+
+
+def test_a_sample_of_large_observations_is_small():
+    images = np.broadcast_to(np.zeros((), np.uint8), (4_096, 3, 512, 512))
+    assert sample(images, np.arange(4_096), 4_096).nbytes <= 1 << 29
+    assert len(sample(images, np.arange(4_096), 5)) == 5
 
 
 def test_large_observations_are_looked_at_a_few_at_a_time():
