@@ -29,6 +29,7 @@ from jaxtyping import Bool, Float, Float16, Int
 from torch import Tensor
 
 from niso.data.prepared import PARAMETERS, REFUSED, open_folder, read_json
+from niso.data.shapes.copies import Invariants
 from niso.errors import InputError
 from niso.files.digests import digest
 from niso.files.json import nan_for_null, write_json
@@ -107,9 +108,15 @@ class PreparedShapes:
         """What the grid keeps of one shape's signature, for each of its maps, see `geometry.mesh.raster.recovered`."""
         return list(read_json(self.folder / f"{self.names[shape]}.json")["grid_r2"])
 
-    def fingerprints(self) -> dict[str, str]:
-        """Of the files that each shape was prepared from, by its name."""
-        return {name: str(read_json(self.folder / f"{name}.json").get("digest", name)) for name in self.names}
+    def invariants(self) -> dict[str, Invariants]:
+        """What copies of each shape's mesh have in common, by its name: isometric shapes, as its signatures tell none
+        apart."""
+        found = dict[str, Invariants]()
+        for shape, name in enumerate(self.names):
+            facts = read_json(self.folder / f"{name}.json")
+            counts = tuple(int(facts.get(part, 0)) for part in ("vertices", "faces"))
+            found[name] = Invariants(counts, self.moments(shape)[0].numpy())
+        return found
 
     def content(self) -> str:
         """A word that changes where the files that a shape was prepared from do, or how it was prepared."""

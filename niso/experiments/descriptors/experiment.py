@@ -19,7 +19,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from niso.collective import local_part
-from niso.data.shapes.copies import copies_note
+from niso.data.shapes.copies import copies_note, invariants
 from niso.errors import InputError
 from niso.experiments.descriptors.matching import METRICS, WEIGHTS, Matched, classical_accuracies, measure
 from niso.experiments.descriptors.model import PointModel, PointObjective
@@ -85,6 +85,8 @@ class Descriptors(Experiment):
         self.rank = config.rank or 20
         try:
             self.train, self.validation, self.test = self._examples()
+            every = sorted((pair.name, pair.meshes[0]) for pair in (*self.train, *self.validation, *self.test))
+            self.announcement = copies_note({name: invariants(mesh) for name, mesh in every})
             values = np.concatenate([part for pair in self.train for part in pair.descriptors])
             self.mean, self.deviation = values.mean(0), np.maximum(values.std(0), 1e-6)
             self._check_rank()
@@ -99,7 +101,6 @@ class Descriptors(Experiment):
         config = self.config
         parts = [config.train_shapes, config.validation_shapes, config.test_shapes]
         made = base_meshes(config.surfaces, sum(parts), config.vertices, self.data_dir)
-        self.announcement = copies_note({name: digest(*(part.tobytes() for part in mesh)) for name, mesh in made})
         shuffled = np.random.default_rng(step_seed(self.seed, 0, "split")).permutation(len(made))
         settings = {"times": config.times, "energies": config.energies, "rank": config.eigenpairs}
         for which, numbers in enumerate(np.split(shuffled, np.cumsum(parts)[:-1])):

@@ -172,7 +172,7 @@ class Shapes(Experiment):
         if self.left_out:
             few = ", ".join(f"{name} ({count})" for name, count in self.left_out.items())
             notes.append(f"left out, with fewer than the {per_class} shapes a class that are needed: {few}")
-        notes.append(copies_note(self.shapes.fingerprints()))
+        notes.append(copies_note(self.shapes.invariants()))
         self.split = split(self.shapes, config, self.seed)
         self.maps = ShapeMaps(self.shapes, self.split.train, config.clip, config.memory, self.device)
         if self.maps.flat:

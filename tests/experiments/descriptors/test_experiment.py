@@ -239,7 +239,8 @@ def test_meshes_of_the_same_names_that_changed_are_other_data(tmp_path):
         write_off(tmp_path / f"{number}.off", mesh)
     before = Descriptors(config, "niso", 0, tmp_path, torch.device("cpu"))
     assert not before.announcement
-    write_off(tmp_path / "2.off", meshes[0])
+    copy = np.random.default_rng(0).permutation(len(base.vertices))  # of vertices: another order, place and scale
+    write_off(tmp_path / "2.off", Mesh(1e3 * meshes[0].vertices[copy] + 5, np.argsort(copy)[base.faces[::-1]]))
     after = Descriptors(config, "niso", 0, tmp_path, torch.device("cpu"))
     assert before.facts()["content"] != after.facts()["content"]
     assert after.announcement.startswith("0.off and 2.off are of the same mesh")
