@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -112,7 +113,7 @@ def _write_shard(path: Path, source: Source, preparation: Preparation) -> Facts:
     """Write the frames one after the other, then their records; refuse mixed sizes, and too few usable frames."""
     size, endings = None, list[str]()
     numbers, poses = list[int](), list[Float[np.ndarray, "4 4"] | None]()
-    problems, spans = dict[int, str](), dict[int, tuple[int, int]]()
+    problems, spans, words = dict[int, str](), dict[int, tuple[int, int]](), dict[int, int]()
     with replacing(path) as file:
         for place, frame in enumerate(_up_to_error(source.frames(preparation.size), endings)):
             numbers.append(frame.number)
@@ -126,6 +127,7 @@ def _write_shard(path: Path, source: Source, preparation: Preparation) -> Facts:
                 raise InputError(f"its frames are of mixed sizes ({sizes} pixels, {frame.name})")
             content = jpeg(frame.image, preparation)
             spans[place] = file.tell(), len(content)
+            words[place] = word_of(content)
             file.write(content)
         if endings and not spans:
             raise InputError(endings[0])
@@ -144,7 +146,7 @@ def _write_shard(path: Path, source: Source, preparation: Preparation) -> Facts:
         records = np.zeros(len(run), RECORD)
         for record, place in zip(records, run, strict=True):
             record["start"], record["length"] = spans[place]
-            record["number"] = numbers[place]
+            record["number"], record["word"] = numbers[place], words[place]
             pose = poses[place]
             record["pose"] = np.nan if pose is None else pose.reshape(16)
         file.write(records.tobytes())
@@ -168,6 +170,11 @@ def _reasons(numbers: list[int], problems: dict[int, str]) -> str:
         unusable = f"{counted(len(problems), 'frame')} cannot be used"
         reasons.append(f"{unusable}, first number {numbers[place]}: {problems[place]}")
     return f" ({'; '.join(reasons)})" if reasons else ""
+
+
+def word_of(content: bytes) -> int:
+    """A word for the file of a frame, equal where files are, and not 0."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True) or 1
 
 
 def jpeg(image: Image.Image, preparation: Preparation) -> bytes:

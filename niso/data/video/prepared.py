@@ -20,19 +20,23 @@ from typing import BinaryIO
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int, UInt8
 from PIL import Image
 from torch import Tensor
 
 from niso.data.prepared import open_folder, read_json
+from niso.data.video.copies import copies_note, copies_of
 from niso.data.video.sequences import TEST, TRAIN, Clip
 from niso.errors import InputError
 
 FORMAT = 1
 INDEX = "index.json"
 
-RECORD = np.dtype([("start", "<i8"), ("length", "<i8"), ("number", "<i8"), ("pose", "<f8", 16), ("unused", "<f8", 4)])
-"""One frame: its JPEG file in the shard, its number in the video, and `Clip.poses`; 32 bytes are not used."""
+RECORD = np.dtype(
+    [("start", "<i8"), ("length", "<i8"), ("number", "<i8"), ("pose", "<f8", 16), ("word", "<i8"), ("unused", "<f8", 3)]
+)
+"""One frame: its JPEG file in the shard, its number in the video, `Clip.poses`, and a word for its JPEG file, 0 in
+folders of earlier versions; 24 bytes are not used."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,23 @@ class PreparedFrames:
         with self._opened(sequence) as file:
             records = self._records(sequence, file, 0, self.lengths[sequence])
         return torch.from_numpy(records["pose"].reshape(-1, 4, 4).copy())
+
+    def words(self, sequence: int) -> Int[np.ndarray, " frames"]:
+        """A word for each frame, the same where frames are; 0 where the folder has none."""
+        with self._opened(sequence) as file:
+            return self._records(sequence, file, 0, self.lengths[sequence])["word"].copy()
+
+    def copies(self) -> dict[str, str]:
+        """Sequences that are there more than once, see `niso.data.video.copies.copies_of`."""
+        return copies_of(self.names, [self.words(sequence) for sequence in range(len(self.names))])
+
+    def copied(self) -> str:
+        """That copies of a sequence to train on are there to test on, in words; empty where none are."""
+        parts = {
+            part: [name for name, split in zip(self.names, self.splits, strict=True) if split == part]
+            for part in (TRAIN, TEST)
+        }
+        return copies_note(self.copies(), parts)
 
     def clip(self, sequence: int) -> Clip:
         """A whole sequence."""

@@ -24,6 +24,7 @@ from niso.experiments.head import OF_FROZEN
 from niso.experiments.own import Own
 from niso.experiments.partial_views import PartialViews
 from niso.experiments.pose import baselines, cases, evaluation, passing, rooms, trajectories
+from niso.experiments.pose.doubts import about_sequences
 from niso.experiments.pose.evaluation import Evaluation
 from niso.experiments.pose.losses import PoseObjective
 from niso.experiments.pose.pairs import draw_pairs
@@ -153,6 +154,7 @@ class Pose(Experiment):
         check_groups(config, self.method_name, group, share)
         self.frames = open_sequences(config, data_dir, self.device)
         self.split = split(self.frames, config, data_dir or "the rendered clips")
+        self.announcement = about_sequences(self.frames, self.split)
         shared = open_shared(config, self.device) if share else None
         self.mark = config.confidence == "given"
         """Whether networks are told what is covered, by NaN."""

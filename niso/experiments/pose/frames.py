@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -29,6 +30,7 @@ class Source(NamedTuple):
         poses: camera-to-world poses of each sequence, see `niso.data.video.sequences.Clip`; None where it has none.
         read: reads all frames of a sequence, or the frame of a given number, 0 … 255.
         content: a word that changes where frames or cameras do; empty for rendered clips, which the settings determine.
+        copies: sequences that are there more than once, see `niso.data.video.copies.copies_of`.
     """
 
     names: list[str]
@@ -37,6 +39,7 @@ class Source(NamedTuple):
     poses: list[Float[Tensor, "_frames 4 4"] | None]
     read: Callable[[int, int | None], UInt8[Tensor, ...]]
     content: str = ""
+    copies: Mapping[str, str] = MappingProxyType({})
 
 
 def joined(first: Source, second: Source) -> Source:
@@ -53,6 +56,7 @@ def joined(first: Source, second: Source) -> Source:
         first.poses + second.poses,
         read,
         first.content + second.content,
+        {**first.copies, **second.copies},
     )
 
 
@@ -68,13 +72,14 @@ class Frames:
         names, splits, poses: those of the source; mirrored sequences come after the others.
         mirrored: (sequences,) whether a sequence is a mirrored one.
         lengths: (sequences,) number of frames of each sequence.
-        content: that of the source.
+        content, copies: those of the source.
     """
 
     def __init__(
         self, source: Source, size: int, gigabytes: float, device: torch.device, mirrored: bool = False
     ) -> None:
-        self.size, self.device, self._read, self.content = size, device, source.read, source.content
+        self.size, self.device, self._read = size, device, source.read
+        self.content, self.copies = source.content, source.copies
         count = len(source.names)
         twice = [number for number in range(count) if mirrored and source.splits[number] != TEST]
         self._source = torch.tensor([*range(count), *twice], dtype=torch.long)

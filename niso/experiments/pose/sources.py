@@ -85,7 +85,7 @@ def opened(prepared: PreparedFrames) -> Source:
     known = [poses if poses.isfinite().all() else None for poses in stored]
     sequences = zip(prepared.names, prepared.lengths, prepared.sizes, strict=True)
     content = digest(*(repr(facts).encode() for facts in sequences), *(poses.numpy().tobytes() for poses in stored))
-    return Source(prepared.names, prepared.splits, prepared.lengths, known, read, content)
+    return Source(prepared.names, prepared.splits, prepared.lengths, known, read, content, prepared.copies())
 
 
 def _prepared(config: PoseConfig, root: Path) -> PreparedFrames:

@@ -133,6 +133,7 @@ def test_footage_of_all_kinds(niso, write_video, tmp_path: Path) -> None:
     splits = dict(zip(prepared.names, prepared.splits, strict=True))
     assert sorted((splits["posed0"], splits["posed1"])) == ["test", "train"] and splits["walk"] == "train"
     torch.testing.assert_close(prepared.poses(3), true_poses(1), atol=1e-6, rtol=0)
+    assert "(trained on) and posed" in err and "have most of their frames in common" in err  # those of `images`
     status, _, err = niso("data", "prepare", "video", given, out, *TINY, "--test", "posed0", "posed1", "text")
     assert status == 3 and "refused, and so not there to test on: text" in err
     prepared = open_frames(out)

@@ -70,9 +70,14 @@ def tiny_pose() -> PoseConfig:
 def make(prepared_frames: Path) -> Callable[..., Pose]:
     """Makes a tiny experiment on prepared frames, with changed settings."""
 
-    def make(method: str = "niso", precision: Callable[[], Any] = nullcontext, **changes: object) -> Pose:
+    def make(
+        method: str = "niso",
+        precision: Callable[[], Any] = nullcontext,
+        folder: Path = prepared_frames,
+        **changes: object,
+    ) -> Pose:
         torch.manual_seed(0)
-        return Pose(replace(TINY, **changes), method, 0, prepared_frames, torch.device("cpu"), precision)
+        return Pose(replace(TINY, **changes), method, 0, folder, torch.device("cpu"), precision)
 
     return make
 

@@ -94,3 +94,16 @@ def test_a_run_is_not_evaluated_on_other_cameras(trained, prepared_frames, tmp_p
     shard.write_bytes(content)
     with pytest.raises(InputError, match="its data has changed since it was trained"):
         runner.evaluate(trained)
+
+
+def test_copies_of_a_sequence_that_are_trained_and_tested_on_are_named(make, prepared_frames, tmp_path):
+    assert not make().announcement
+    other = Path(shutil.copytree(prepared_frames, tmp_path / "other"))
+    shards = [other / f"{name}.frames" for name in ("train0", "test0")]
+    contents = [bytearray(shard.read_bytes()) for shard in shards]  # of 24 frames each
+    train, test = (np.frombuffer(content[-24 * RECORD.itemsize :], RECORD).copy() for content in contents)
+    test["word"] = train["word"]
+    contents[1][-24 * RECORD.itemsize :] = test.tobytes()
+    shards[1].write_bytes(contents[1])
+    note = "train0 (trained on) and test0 (tested on) have most of their frames in common, so that metrics flatter"
+    assert make(folder=other).announcement.startswith(note)

@@ -14,6 +14,7 @@ from niso.cli.data.prepare.common import Preparing
 from niso.config import require
 from niso.data.video import co3d
 from niso.data.video.preparation import Preparation, prepare
+from niso.data.video.prepared import open_frames
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,8 @@ class Options(Preparing):
         sequences = co3d.sequences(self.source, chosen)
         work = partial(prepare, sequences, self.out, self.workers, self.preparation, draw=chosen.draw)
         status = self.prepare_all(work, len(chosen.splits), "sequences")
+        if note := open_frames(self.out).copied():
+            print(note, file=sys.stderr)
         if chosen.left_out:
             print(f"{len(chosen.left_out)} sequences were not chosen, see --quality and --split-file", file=sys.stderr)
         return status

@@ -63,6 +63,8 @@ class Options(Preparing):
         work = partial(prepare, sequences, self.out, self.workers, self.preparation, draw=draw, every=self.every)
         status = self.prepare_all(work, len(videos), "sequences")
         frames = open_frames(self.out)
+        if note := frames.copied():
+            print(note, file=sys.stderr)
         posed = sum(bool(frames.poses(number).isfinite().all()) for number in range(len(frames.names)))
         print(f"{posed} of {counted(len(frames.names), 'sequence')} with cameras", file=sys.stderr)
         if lost := sorted(set(self.test) - set(frames.names)):
