@@ -154,7 +154,7 @@ class Pose(Experiment):
         check_groups(config, self.method_name, group, share)
         self.frames = open_sequences(config, data_dir, self.device)
         self.split = split(self.frames, config, data_dir or "the rendered clips")
-        self.announcement = about_sequences(self.frames, self.split)
+        self.announcement = about_sequences(self.frames, self.split, config.translation_scale)
         shared = open_shared(config, self.device) if share else None
         self.mark = config.confidence == "given"
         """Whether networks are told what is covered, by NaN."""
