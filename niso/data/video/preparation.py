@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from PIL import Image
 
 from niso.config import Strict, require
@@ -27,10 +27,13 @@ from niso.data.prepared import (
     prepare_items,
 )
 from niso.data.video.prepared import FORMAT, INDEX, RECORD, check_shard
-from niso.data.video.sequences import TEST, TRAIN, Draw, Frame, Refused, Source, longest_run
+from niso.data.video.sequences import TEST, TRAIN, Draw, Frame, Refused, Source, longest_run, stands_still
 from niso.errors import InputError, counted
 from niso.files.json import write_json
 from niso.files.writing import replacing
+
+_EQUAL = 0.1
+"""Share of pairs of neighbouring frames that are equal, above which a note says so."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +142,10 @@ def _write_shard(path: Path, source: Source, preparation: Preparation) -> Facts:
             raise InputError(
                 f"it has {found} in a row, {least} {'is' if least == 1 else 'are'} needed{reasons}{ending}"
             )
-        note = ending
+        notes = [ending.removeprefix("; ")]
         if len(run) < count:
             first, last = numbers[run.start], numbers[run.stop - 1]
-            note = f"{len(run)} of {counted(count, 'frame')} kept: numbers {first} to {last}{reasons}{ending}"
+            notes = [f"{len(run)} of {counted(count, 'frame')} kept: numbers {first} to {last}{reasons}{ending}"]
         records = np.zeros(len(run), RECORD)
         for record, place in zip(records, run, strict=True):
             record["start"], record["length"] = spans[place]
@@ -150,7 +153,8 @@ def _write_shard(path: Path, source: Source, preparation: Preparation) -> Facts:
             pose = poses[place]
             record["pose"] = np.nan if pose is None else pose.reshape(16)
         file.write(records.tobytes())
-        return {"frames": len(run), "bytes": file.tell(), "note": note.removeprefix("; ")}
+        notes += [_still(records["pose"].reshape(-1, 4, 4)), _equal(records["word"])]
+        return {"frames": len(run), "bytes": file.tell(), "note": "; ".join(filter(None, notes))}
 
 
 def _up_to_error(frames: Iterator[Frame], errors: list[str]) -> Iterator[Frame]:
@@ -170,6 +174,17 @@ def _reasons(numbers: list[int], problems: dict[int, str]) -> str:
         unusable = f"{counted(len(problems), 'frame')} cannot be used"
         reasons.append(f"{unusable}, first number {numbers[place]}: {problems[place]}")
     return f" ({'; '.join(reasons)})" if reasons else ""
+
+
+def _still(poses: Float[np.ndarray, "frames 4 4"]) -> str:
+    """That a camera does not move, in words; empty where it does or is not known."""
+    return "its camera does not move" if stands_still(poses) else ""
+
+
+def _equal(words: Int[np.ndarray, " frames"]) -> str:
+    """How many pairs of neighbouring frames are equal, in words; empty where few are."""
+    equal, count = int((words[1:] == words[:-1]).sum()), len(words) - 1
+    return f"{equal} of {counted(count, 'pair')} of neighbouring frames are equal" if equal > _EQUAL * count else ""
 
 
 def word_of(content: bytes) -> int:

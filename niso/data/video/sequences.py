@@ -202,6 +202,11 @@ def hold_out(names: list[str], share: float, seed: int, usable: Collection[str])
     return set(ranked[:count])
 
 
+def stands_still(poses: Float[np.ndarray, "frames 4 4"]) -> bool:
+    """Whether a camera, known at two frames or more, is the same at all of them, up to rounding."""
+    return len(poses) > 1 and bool(np.allclose(poses, poses[0], rtol=1e-12, atol=1e-12))
+
+
 def longest_run(numbers: list[int], problems: dict[int, str]) -> range:
     """Places of the longest run of usable frames with consecutive numbers; the first one of several.
 

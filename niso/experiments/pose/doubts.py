@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.data.video.copies import copies_note
+from niso.data.video.sequences import stands_still
 from niso.experiments.pose.frames import Frames
 from niso.experiments.pose.losses import Scale
 from niso.experiments.pose.split import Split
@@ -22,7 +23,7 @@ def about_sequences(frames: Frames, split: Split, scale: Scale) -> str:
     Args:
         scale: that of translations in the head's loss.
     """
-    notes = _steps(frames, split, scale), copies_note(frames.copies, split.names(frames))
+    notes = _still(frames, split), _steps(frames, split, scale), copies_note(frames.copies, split.names(frames))
     return "; ".join(filter(None, notes))
 
 
@@ -34,6 +35,18 @@ def step_length(poses: Float[Tensor, "frames 4 4"]) -> float:
 def _trained(frames: Frames, split: Split) -> dict[str, Float[Tensor, "_frames 4 4"]]:
     """Poses that the head is trained on, by the name of their sequence; of mirrored ones they are the same."""
     return {frames.names[n]: frames.posed(n) for n in split.posed.tolist() if not frames.mirrored[n]}
+
+
+def _still(frames: Frames, split: Split) -> str:
+    """That cameras which the head learns from never move; empty where all do."""
+    still = [name for name, poses in _trained(frames, split).items() if stands_still(poses.numpy())]
+    if not still:
+        return ""
+    more = f" (nor {'that' if len(still) == 2 else 'those'} of {len(still) - 1} more)" if still[1:] else ""
+    return (
+        f"the camera of {still[0]}, which the head is trained on, does not move{more}: where the pictures do, correct "
+        "its cameras or leave it out"
+    )
 
 
 def _steps(frames: Frames, split: Split, scale: Scale) -> str:

@@ -160,7 +160,7 @@ def test_many_notes_are_not_all_printed(niso, tmp_path: Path) -> None:
         images(tmp_path / "in" / str(number))[4].write_bytes(b"")
     status, _, err = niso("data", "prepare", "video", tmp_path / "in", tmp_path / "out", *TINY)
     assert status == 0 and err.count("kept: numbers 0 to 3") == 10
-    assert f"and 2 more lack frames, see {tmp_path / 'out/refused.json'}" in err
+    assert f"and 2 more with notes, see {tmp_path / 'out/refused.json'}" in err
 
 
 def test_nothing_that_could_be_prepared(niso, tmp_path: Path) -> None:

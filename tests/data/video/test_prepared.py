@@ -181,6 +181,23 @@ def test_one_of_a_kind_is_counted_in_the_singular(tmp_path):
         prepare([sequence], tmp_path / "other", preparation=replace(SMALL, min_frames=4))
 
 
+def test_cameras_that_stand_still_and_frames_that_are_repeated_are_noted(tmp_path):
+    still, repeated, slow = (video(tmp_path, name) for name in ("still", "repeated", "slow"))
+    still.poses[:] = still.poses[0]
+    slow.poses[:] = slow.poses[0]
+    slow.poses[3, 0, 3] += 1e-6
+    repeated = replace(repeated, images=[repeated.images[number // 2] for number in range(6)])
+    blind = video(tmp_path, "blind", posed=False)
+    outcome = prepare([still, repeated, slow, blind], tmp_path / "out", preparation=SMALL)
+    assert outcome.notes == {
+        "still": "its camera does not move",
+        "repeated": "3 of 5 pairs of neighbouring frames are equal",
+    }
+    still.problems[5] = "blurred"
+    outcome = prepare([still], tmp_path / "other", preparation=SMALL)
+    assert outcome.notes["still"].endswith("first number 5: blurred); its camera does not move")
+
+
 def test_broken_cameras_are_never_stored(tmp_path):
     sequence = replace(video(tmp_path, count=8), problems={3: "its camera is a reflection"})
     outcome = prepare([sequence], tmp_path / "out", preparation=SMALL)

@@ -1,4 +1,4 @@
-"""What is said of the sequences of a run: units that differ."""
+"""What is said of the sequences of a run: units that differ, cameras that do not move."""
 
 import numpy as np
 import pytest
@@ -23,6 +23,19 @@ def test_sequences_in_other_units_are_named(make):
     assert not about_sequences(frames, split, "unit")
     poses[:, :3, 3] = 0  # a camera that only turns has no unit
     assert not about_sequences(frames, split, "norm")
+
+
+def test_cameras_that_stand_still_are_named_where_they_are_trained_on(make):
+    experiment = make()
+    frames, split = experiment.frames, experiment.split
+    for name in ("train1", "test0"):
+        number = frames.names.index(name)
+        frames.poses[number] = frames.posed(number)[:1].expand(len(frames.posed(number)), 4, 4)
+    note = about_sequences(frames, split, "norm")
+    assert note.startswith("the camera of train1, which the head is trained on, does not move: where the pictures do")
+    number = frames.names.index("train2")
+    frames.poses[number] = frames.posed(number)[:1].expand(len(frames.posed(number)), 4, 4)
+    assert "does not move (nor that of 1 more)" in about_sequences(frames, split, "norm")
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -69,7 +69,7 @@ class Preparing(Command):
             raise Interrupted(f"interrupted; {AGAIN}", signal.SIGINT) from None
         notes = [f"{one_line(name)}: {note}" for name, note in outcome.notes.items()]
         refusals = [f"refused {one_line(name)}: {problem}" for name, problem in outcome.refused.items()]
-        for line in [*shortened(notes, f" lack frames, see {self.out / REFUSED}"), *refusals]:
+        for line in [*shortened(notes, f" with notes, see {self.out / REFUSED}"), *refusals]:
             print(line, file=sys.stderr)
         kept = f", {outcome.kept} were there" if outcome.kept else ""
         done_now = counted(outcome.prepared, unit.removesuffix("s"))
