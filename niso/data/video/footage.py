@@ -25,7 +25,10 @@ _MODELS = ("sparse/0", "sparse", "colmap/sparse/0", "")
 """Places of COLMAP's model in the folder that holds `images`."""
 _CAMERAS = re.compile(r"transforms.*\.json|images\.(txt|bin)|poses_bounds\.npy|(groundtruth|poses)\.txt")
 """Files that tools write cameras to."""
-_WHERE = "cameras are read from transforms.json, or COLMAP's sparse/0 or sparse, in the folder that holds the images"
+_WHERE = (
+    "cameras are read from transforms.json, or COLMAP's sparse/0, sparse or colmap/sparse/0, in the folder that holds "
+    "the images"
+)
 _PLACES = "videos are looked for down to CATEGORY/NAME, and not beside frames"
 _ASIDE = f"{_PLACES}: move it to a folder of its own"
 _UNREAD = frozenset({".3gp", ".asf", ".flv", ".m2ts", ".mpe", ".ogv", ".ts", ".vob", ".wmv"})
@@ -71,8 +74,7 @@ class Footage:
         if self.is_file:
             return Video(self.name, self.path, every)
         if self.kind == "colmap":
-            images = self.path / "images"
-            model = next(self.path / place for place in _MODELS if _is_model(self.path / place))
+            images, model = self.path / "images", _model(self.path) or self.path
             return thinned(colmap(model, images if images.is_dir() else self.path, self.name), every)
         read = frame_folder if self.of_pictures else nerfstudio
         return thinned(read(self.path, self.name), every)
@@ -81,8 +83,9 @@ class Footage:
 def find_footage(source: Path) -> list[Footage]:
     """The videos of a file or a folder.
 
-    A folder is one video if it holds images, transforms.json, or a model by COLMAP (in `sparse/0`, `sparse`, or beside
-    the images); otherwise each video file and each such folder in it is one, down to CATEGORY/NAME.
+    A folder is one video if it holds images, transforms.json, or a model by COLMAP (in `sparse/0`, `sparse` or
+    `colmap/sparse/0`, or beside the images); otherwise each video file and each such folder in it is one, down to
+    CATEGORY/NAME.
 
     Raises:
         InputError: there are no videos, two would have the same name, or the folder is CO3Dv2 or prepared already.
@@ -215,9 +218,22 @@ def _kind(path: Path) -> Literal["video", "frames", "colmap", "nerfstudio"] | No
         return "video" if file and path.suffix.lower() in VIDEO_EXTENSIONS else None
     if (path / "transforms.json").is_file():
         return "nerfstudio"
-    if any(_is_model(path / place) for place in _MODELS):
+    if _model(path) is not None:
         return "colmap"
     return "frames" if own_pictures(path) else None
+
+
+def _model(path: Path) -> Path | None:
+    """COLMAP's model of the images in a folder. A folder `colmap` may instead be a sequence of that name."""
+    for place in _MODELS:
+        own = not place.startswith("colmap") or (_holds_images(path) and not _holds_images(path / "colmap"))
+        if own and _is_model(path / place):
+            return path / place
+    return None
+
+
+def _holds_images(folder: Path) -> bool:
+    return folder.is_dir() and ((folder / "images").is_dir() or bool(own_pictures(folder)))
 
 
 def _is_model(folder: Path) -> bool:

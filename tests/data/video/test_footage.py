@@ -89,6 +89,15 @@ def test_where_colmaps_models_lie(tmp_path, model, named):
     np.testing.assert_allclose(sequence.poses, POSES.numpy(), atol=1e-9)
 
 
+@pytest.mark.parametrize("named", ["images", ""])
+def test_a_sequence_may_be_called_colmap(tmp_path, named):
+    colmap(tmp_path / "colmap", "sparse/0", named)
+    nerfstudio(tmp_path / "studio")
+    assert {one.name: one.kind for one in find_footage(tmp_path)} == {"colmap": "colmap", "studio": "nerfstudio"}
+    images(tmp_path / "images")
+    assert {one.name for one in find_footage(tmp_path)} == {"colmap", "studio", "images"}
+
+
 def test_each_kind_is_opened(write_video, tmp_path):
     write_video(tmp_path / "walk.mp4")
     images(tmp_path / "frames")
