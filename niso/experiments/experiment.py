@@ -109,14 +109,23 @@ class Experiment(ABC):
             InputError: the data is missing or damaged, or the settings do not fit it.
         """
 
-    def make_method(self, networks: Callable[[], Networks], settings: Any = None) -> Method:
+    def make_method(
+        self,
+        networks: Callable[[], Networks],
+        settings: Any = None,
+        observed: str = "observations",
+        larger: str = "",
+    ) -> Method:
         """The untrained method of the run, on its device. A spectrum that is not niso's own is tried.
+
+        Args:
+            observed, larger: see `niso.experiments.trial.tried_method`.
 
         Raises:
             InputError: see `niso.experiments.trial.tried_method`.
         """
         kind = METHODS.find(self.method_name)
-        return tried_method(kind, settings or self.config, networks, self.precision, self.device)
+        return tried_method(kind, settings or self.config, networks, self.precision, self.device, observed, larger)
 
     def try_first(self, phase: Phase) -> None:
         """Try what is not niso's own on the first batch of the first phase, before that is trained.

@@ -37,18 +37,24 @@ def tried_method(
     networks: Callable[[], Networks],
     precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
     device: torch.device | None = None,
+    observed: str = "observations",
+    larger: str = "",
 ) -> Method:
     """An untrained method, on a device, whose spectrum is tried where the user's own code makes it.
 
     Args:
         precision: a context that puts networks in the precision of the run.
+        observed: what the networks take, with its size.
+        larger: how to have it larger; empty where its size is given.
 
     Raises:
         InputError: the settings of networks and method do not fit the data, or as of `try_spectrum` and
             `Method.check_objective`.
     """
     try:
-        method = kind(config, networks())
+        made = networks()
+        check_rank(kind, config, made, observed, larger)
+        method = kind(config, made)
     except ValueError as error:
         raise InputError(str(error)) from error
     method.precision = precision
@@ -64,6 +70,21 @@ def tried_method(
         try_spectrum(name, module, precision, place)
     method.check_objective()
     return method
+
+
+def check_rank(kind: type[Method], config: Any, networks: Networks, observed: str, larger: str) -> None:
+    """Check that there are as many latent points as eigenfunctions, of which a preset may have set either.
+
+    Raises:
+        InputError: there are fewer.
+    """
+    rank, points = getattr(config, "rank", None), networks.points
+    if "rank" in kind.reads and rank is not None and rank > points:
+        grid = "×".join(map(str, networks.grid))
+        raise InputError(
+            f"rank {rank} must lie between 1 and the number of points, {points}: {observed} give {grid} latent points; "
+            f"give --rank {points} or less{f', or {larger}' if larger else ''}"
+        )
 
 
 def try_method(method: Method, objective: nn.Module, views: Sequence[Tensor]) -> None:

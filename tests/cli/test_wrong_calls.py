@@ -61,7 +61,8 @@ WRONG = {
     "run torus --config empty.txt": "empty.txt must hold a mapping of settings, it is empty",
     "run torus --data-dir images --size 1000": "not enough memory for this: take smaller networks, grids or batches",
     "run shapes --data-dir empty.txt": "empty.txt holds no prepared shapes: it is a file",
-    "run shapes --rank 100000": "rank 100000 must lie between 1 and the number of points",
+    "run shapes --rank 100000": "latent points; give --rank 128 or less, or larger --preparation.height and",
+    "run pose --size 32": "16: frames of 32×32 give 4×4 latent points; give --rank 16 or less, or a larger --size",
     "run pose --size 65": "image_size must be a height and a width divisible by 8",
 }
 

@@ -154,7 +154,9 @@ class Homnist(Experiment):
         )
         self.test_action = getattr(self.action, "test_distribution", lambda: self.action)()
         self.test_set = perturbed_test_digits(config, test, self.test_action, self.data_dir)
-        self.method = self.make_method(lambda: make_networks(config, train.side))
+        self.method = self.make_method(
+            lambda: make_networks(config, train.side), observed=f"digits of {train.side}×{train.side}"
+        )
         composing = self.method_name if self.method.views == 3 else "--first-view transformed"
         if (self.method.views == 3 or config.first_view == "transformed") and not composes(self.action):
             raise InputError(f"--action {config.action} cannot be applied twice, as {composing} needs it")

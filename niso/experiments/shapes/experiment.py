@@ -156,7 +156,11 @@ class Shapes(Experiment):
         grid = prepared or made
         size = (grid.height, grid.width)
         # before the embedded shapes, which may take minutes to prepare
-        self.method = self.make_method(lambda: make_networks(config, channels, size, grid.layout))
+        self.method = self.make_method(
+            lambda: make_networks(config, channels, size, grid.layout),
+            observed=f"maps of {grid.height}×{grid.width}",
+            larger="prepare larger maps" if prepared else "larger --preparation.height and --preparation.width",
+        )
         self.shapes = embedded(config) if prepared is None else prepared
         if self.shapes.variants < 2:
             raise InputError(

@@ -508,7 +508,7 @@ def test_figures_are_of_what_a_method_has(method, lacking):
         ("--method niso-contrastive --batch-size 1", "compare at least 2 pairs, and a step has 1: choose a larger"),
         ("--method niso-vicreg --batch-size 4 --accumulation 2", "compare at least 3 pairs, and a step has 2"),
         ("--digits mnist --data-dir nowhere", "data folder nowhere does not exist"),
-        ("--rank 1000", "rank 1000 must lie between 1 and the number of points"),
+        ("--rank 1000", "rank 1000 must lie between 1 and the number of points, 144: digits of 24×24 give"),
         ("--conv.channels 4 4 4 4 4", "image_size must be a height and a width divisible by 32"),
         ("--published", "--published needs MNIST"),
         ("--test-copies 33", "test_copies must lie between 1 and 32, got 33"),

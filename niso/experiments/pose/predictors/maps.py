@@ -50,7 +50,13 @@ class MapPredictor(Predictor):
 
     @classmethod
     def build(cls, config: PoseConfig) -> MapPredictor:
-        method = tried_method(cls.kind, config, lambda: frame_networks(config))
+        method = tried_method(
+            cls.kind,
+            config,
+            lambda: frame_networks(config),
+            observed=f"frames of {config.size}×{config.size}",
+            larger="a larger --size",
+        )
         check_batch(method, config.training)
         if config.occlusion:
             check_batch(method, config.completion)
