@@ -71,8 +71,10 @@ def split(frames: Frames, config: PoseConfig, source: object) -> Split:
     evaluated = evaluable(frames, test.tolist())
     if not any(evaluated.members.values()):
         first = next((f" ({name}: {why})" for name, why in evaluated.reasons.items()), "")
-        remedy = "" if first else ": prepare two with cameras or more, or name one to test on (--test)"
-        raise InputError(f"{source} has no sequence of the split test that can be evaluated{first}{remedy}")
+        remedy = "prepare two with cameras or more, or name one to test on (--test)"
+        if first:
+            remedy = "test on another by `niso data prepare video … --test NAME`, or correct its cameras"
+        raise InputError(f"{source} has no sequence of the split test that can be evaluated{first}: {remedy}")
     return Split(
         train,
         posed,

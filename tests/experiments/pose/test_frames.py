@@ -198,6 +198,11 @@ def test_wrong_data_and_settings_are_refused(settings, tmp_path):
         ),
         (prepared(tmp_path / "blind", {"train-a": "unknown", "test-a": "moves"}), {}, "with camera poses"),
         (prepared(tmp_path / "still", {"train-a": "moves", "test-a": "stands"}), {}, "does not move"),
+        (
+            prepared(tmp_path / "unknown", {"train-a": "moves", "test-a": "unknown"}),
+            {},
+            "(test-a: it has no camera poses): test on another by `niso data prepare video … --test NAME`, or correct",
+        ),
     ]
     for data, changes, message in calls:
         with pytest.raises(InputError) as error:
