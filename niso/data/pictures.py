@@ -43,16 +43,23 @@ def size_of(path: Path) -> tuple[int, int]:
 def about_pictures(place: Path) -> str:
     """What a user should know of a picture, or of those in a folder and below: other formats are passed over, and of
     grey of 16 bits 8 are kept. Empty where there are none of either."""
-    notes = []
-    if found := Counter(path.suffix.lower() for path in files_below(place, _NOT_READ)):
-        counts = ", ".join(f"{count:,} {suffix}" for suffix, count in sorted(found.items()))
-        notes.append(f"pictures of other formats are passed over ({counts}): save them as .png or .jpg")
+    rounded = rounded_grey(place)
+    arrays = f"{rounded}: where values count, as of depth, give arrays (n, 1, H, W)" if rounded else ""
+    return "; ".join(filter(None, [other_formats(place), arrays]))
+
+
+def other_formats(place: Path) -> str:
+    """That pictures in a folder and below are passed over for their formats, in words; empty where none are."""
+    found = Counter(path.suffix.lower() for path in files_below(place, _NOT_READ))
+    counts = ", ".join(f"{count:,} {suffix}" for suffix, count in sorted(found.items()))
+    return f"pictures of other formats are passed over ({counts}): save them as .png or .jpg" if found else ""
+
+
+def rounded_grey(place: Path) -> str:
+    """That of grey of 16 bits, in a picture or in a folder and below, 8 are kept; empty where there is none."""
     files = pictures_in(place) if place.is_dir() else [place]
-    if any(_has_16_bits(files[number]) for number in evenly(_LOOKED_AT, len(files)).tolist()):
-        notes.append(
-            "grey of 16 bits is read in steps of 256: where values count, as of depth, give arrays (n, 1, H, W)"
-        )
-    return "; ".join(notes)
+    some = (files[number] for number in evenly(_LOOKED_AT, len(files)).tolist())
+    return "grey of 16 bits is read in steps of 256" if any(map(_has_16_bits, some)) else ""
 
 
 def _has_16_bits(path: Path) -> bool:

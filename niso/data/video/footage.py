@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from niso.data.pictures import EXTENSIONS, about_pictures, own_pictures
+from niso.data.pictures import EXTENSIONS, other_formats, own_pictures
 from niso.data.prepared import PARAMETERS
 from niso.data.video import co3d
 from niso.data.video.files import EXTENSIONS as VIDEO_EXTENSIONS
@@ -118,7 +118,7 @@ def overlooked(source: Path, videos: list[Footage]) -> list[str]:
     other places, frames and videos in folders further down, videos beside frames, and files of other formats. Each is a
     line."""
     read, posed = {video.path for video in videos}, {video.path for video in videos if video.posed}
-    found = [note] if (note := about_pictures(source)) else []
+    found = [note] if (note := other_formats(source)) else []
     for name, below, files in walk(source):
         folder = Path(name)
         if holds_run(files):

@@ -155,6 +155,15 @@ def test_every_nth_frame_of_one_video(niso, write_video, tmp_path: Path) -> None
     assert open_frames(tmp_path / "out").lengths == [4]
 
 
+def test_that_grey_of_16_bits_is_rounded_is_a_note_of_its_own(niso, tmp_path: Path) -> None:
+    ramp = np.linspace(0, 65_535, 30 * 40).astype(np.uint16).reshape(30, 40)
+    for path in images(tmp_path / "in/deep"):
+        Image.fromarray(ramp).save(path.with_suffix(".png"))
+        path.unlink()
+    status, _, err = niso("data", "prepare", "video", tmp_path / "in", tmp_path / "out", *TINY)
+    assert status == 0 and "grey of 16 bits is read in steps of 256\n" in err and "not read" not in err
+
+
 def test_many_notes_are_not_all_printed(niso, tmp_path: Path) -> None:
     for number in range(12):
         images(tmp_path / "in" / str(number))[4].write_bytes(b"")

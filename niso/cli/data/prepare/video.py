@@ -12,6 +12,7 @@ from tyro.conf import Positional, arg
 
 from niso.cli.data.prepare.common import Preparing, shortened
 from niso.config import require
+from niso.data.pictures import rounded_grey
 from niso.data.video import footage
 from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.prepared import open_frames
@@ -58,6 +59,8 @@ class Options(Preparing):
         videos = footage.find_footage(self.source)
         for line in shortened(footage.overlooked(self.source, videos)):
             print(f"not read: {line}", file=sys.stderr)
+        if note := rounded_grey(self.source):
+            print(note, file=sys.stderr)
         draw = footage.draw(videos, self.held_out, self.test, self.seed)
         sequences = footage.sequences(videos, self.every)
         work = partial(prepare, sequences, self.out, self.workers, self.preparation, draw=draw, every=self.every)
