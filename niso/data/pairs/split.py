@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from niso.data.in_common import groups_in_common
 from niso.data.pairs.table import Table, blocks
 from niso.errors import InputError, counted
 from niso.files.digests import digest
@@ -18,8 +19,6 @@ from niso.random import EVALUATION_SEED
 
 _DRAWS = 20
 """Times that sources are drawn, where classes are missing in a part."""
-_COMMON = 50
-"""Clips that may share a frame and be copies of each other."""
 _AGAIN = 0.1
 """Share of held-out pairs with observations that are trained on, from which a line says so."""
 _MANY = 5
@@ -191,19 +190,9 @@ def _joined(views: list[np.ndarray], group: np.ndarray | None = None) -> np.ndar
 
 
 def _without_copies(frame: np.ndarray, clip: np.ndarray) -> np.ndarray:
-    """Numbers of clips; one for two of which one has half of its frames or more in the other: copies, or cuts.
-
-    Frames of very many clips, such as black ones, say nothing.
-    """
+    """Numbers of clips; one for copies of a clip and cuts of it."""
     names, number = np.unique(clip, return_inverse=True)
-    pairs = np.unique(np.stack([number, frame]), axis=1)
-    own = coo_array((np.ones(pairs.shape[1]), tuple(pairs)), (len(names), frame.max() + 1)).tocsc()
-    own = own[:, own.sum(0) <= _COMMON].tocsr()
-    shared, frames = (own @ own.T).tocoo(), np.asarray(own.sum(1)).ravel()
-    first, second = shared.coords
-    alike = 2 * shared.data >= np.minimum(frames[first], frames[second])
-    graph = coo_array((alike[alike], (first[alike], second[alike])), (len(names), len(names)))
-    return connected_components(graph, directed=False)[1][number]
+    return groups_in_common(number, frame, len(names))[number]
 
 
 def _largest(units: np.ndarray) -> float:

@@ -7,11 +7,9 @@ from itertools import chain
 
 import numpy as np
 from jaxtyping import Int
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
-_COMMON = 50
-"""Sequences, at most, that a frame is in which tells copies: black ones are in many."""
+from niso.data.in_common import groups_in_common
+
 _PARTS = {"train": "trained on", "validation": "validated on", "test": "tested on"}
 
 
@@ -23,18 +21,10 @@ def copies_of(names: Sequence[str], words: Sequence[Int[np.ndarray, " _frames"]]
         words: of the frames of each sequence, equal where frames are; 0 where they are not known.
     """
     sequence = np.repeat(np.arange(len(names)), [len(one) for one in words])
-    _, frame = np.unique(np.concatenate(list(words)), return_inverse=True)
-    known = np.concatenate(list(words)) != 0
-    pairs = np.unique(np.stack([sequence[known], frame[known]]), axis=1)
-    own = coo_array((np.ones(pairs.shape[1]), tuple(pairs)), (len(names), 1 + frame.max(initial=0))).tocsc()
-    own = own[:, own.sum(0) <= _COMMON].tocsr()
-    shared, frames = (own @ own.T).tocoo(), np.asarray(own.sum(1)).ravel()
-    first, second = shared.coords
-    alike = 2 * shared.data >= np.minimum(frames[first], frames[second])
-    graph = coo_array((alike[alike], (first[alike], second[alike])), (len(names), len(names)))
-    _, group, counts = np.unique(
-        connected_components(graph, directed=False)[1], return_inverse=True, return_counts=True
-    )
+    word, frame = np.unique(np.concatenate(list(words)), return_inverse=True)
+    known = word[frame] != 0
+    every = groups_in_common(sequence[known], frame[known], len(names))
+    _, group, counts = np.unique(every, return_inverse=True, return_counts=True)
     firsts = dict[int, str]()
     return {
         name: firsts.setdefault(number, name)
