@@ -144,11 +144,16 @@ class Hardware(Strict):
         return replace(self, devices=1, nodes=1, accelerator=accelerator)
 
 
-def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested settings by dotted names, e.g. training.steps."""
+def flat(settings: Mapping[str, Any], prefix: str = "", named: bool = True) -> Iterator[tuple[str, Any]]:
+    """Nested settings by dotted names, e.g. training.steps.
+
+    Args:
+        named: whether settings that a part names, as those of `action_settings`, are told apart, too; otherwise they
+            are one value.
+    """
     for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{prefix}{name}.")
+        if isinstance(value, Mapping) and (named or not name.endswith("_settings")):
+            yield from flat(value, f"{prefix}{name}.", named)
         else:
             yield f"{prefix}{name}", value
 

@@ -15,7 +15,7 @@ from niso.files.paths import in_shell
 from niso.messages import say
 from niso.runs import runner
 from niso.runs.parallel import Job, create, is_done
-from niso.training.run import is_run
+from niso.training.run import Run, is_run
 
 if TYPE_CHECKING:
     from submitit.helpers import DelayedSubmission
@@ -88,11 +88,16 @@ def submit(jobs: Sequence[Job], launcher: Launcher, out: Path) -> str:
         executor.update_parameters(**{**DEFAULTS, **launcher.parameters})
     except (RuntimeError, NameError, ValueError, TypeError, AssertionError) as error:
         raise InputError(f"--launcher {launcher.cluster}: {' '.join(str(error).split())}") from error
-    for job in waiting:
-        if not is_run(job.folder):
-            create(job)
-    with executor.batch() if waiting else nullcontext():
-        submitted = [executor.submit(Resume(job.folder)) for job in waiting]
+    new = [job for job in waiting if not is_run(job.folder)]
+    for job in new:
+        create(job)
+    try:
+        with executor.batch() if waiting else nullcontext():
+            submitted = [executor.submit(Resume(job.folder)) for job in waiting]
+    except RuntimeError as error:  # submitit's, of what the cluster refuses
+        for job in new:
+            Run(job.folder).withdraw()
+        raise InputError(f"--launcher {launcher.cluster}: {' '.join(str(error).split())}") from error
     lines = [f"{job.label}: job {one.job_id}" for job, one in zip(waiting, submitted, strict=True)]
     summary = f"{len(waiting)} of {len(jobs)} runs submitted"
     return "\n".join([*lines, f"{summary}; they print into {out / JOBS}, and `niso report {in_shell(out)}` shows them"])

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from niso.config import flat, read_yaml, to_yaml
+from niso.config import read_yaml, to_yaml
 from niso.errors import CheckpointError, InputError, Interrupted, TrainingError, first_line
 from niso.experiments import EXPERIMENTS
 from niso.experiments.registered import registered
@@ -25,6 +25,7 @@ from niso.runs import runner
 from niso.runs.cluster import JOBS, Launcher, submit
 from niso.runs.parallel import Job, run_side_by_side
 from niso.runs.report import compare
+from niso.runs.unchanged import differing
 from niso.training.run import REPORT, SETTINGS, SWEEP, Run, is_run, is_sweep, remove_empty, run_folders
 
 
@@ -77,8 +78,8 @@ def _differing(job: Job) -> str:
         found = Settings.of(Run(job.folder))
     except InputError:  # the run itself will say why
         return ""
-    own, asked = (dict(flat(settings.dump())) for settings in (found, job.settings))
-    return ", ".join(name for name in asked if own[name] != asked[name] and not name.startswith("hardware."))
+    names = differing(found.dump(), job.settings.dump())
+    return ", ".join(name for name in names if not name.startswith("hardware."))
 
 
 def _jobs_of(out: Path) -> list[Job]:

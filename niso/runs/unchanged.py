@@ -31,10 +31,10 @@ def settings_as_trained(old: Run) -> Settings:
         settings = Settings.of(old)
     if old.checkpoints or old.finished:
         check_registered(old.path, settings, old.facts)
-    trained = dict(flat(old.facts.get("settings", {})))
-    asked = dict(flat(settings.dump())) | dict(flat(old.determining))  # what the file lacks has its default
-    for name in trained.keys() & asked.keys():
-        if trained[name] != asked[name] and not may_change(settings.experiment, name):
+    trained = _values(old.facts.get("settings", {}))
+    asked = _values(settings.dump()) | _values(old.determining)  # what the file lacks has its default
+    for name in differing(trained, asked):
+        if name in trained and name in asked and not may_change(settings.experiment, name):
             now, before = (json.dumps(values[name], default=str) for values in (asked, trained))
             raise InputError(
                 f"{old.path / SETTINGS}: {name.removeprefix('config.')} is {now}, but the run was trained with "
@@ -50,10 +50,10 @@ def settings_as_asked(old: Run, asked: Settings) -> Settings:
         InputError: a call asks for others, or as of `settings_as_trained`.
     """
     settings = settings_as_trained(old)
-    before, now = dict(flat(settings.dump())), dict(flat(asked.dump()))
-    for name in sorted(before.keys() | now.keys()):
+    before, now = _values(settings.dump()), _values(asked.dump())
+    for name in differing(before, now):
         chosen = name.startswith("hardware.") and name != "hardware.speed"
-        if not chosen and before.get(name) != now.get(name):
+        if not chosen:
             was, given = (json.dumps(values.get(name), default=str) for values in (before, now))
             setting = name.removeprefix("config.").removeprefix("hardware.")
             raise InputError(
@@ -61,6 +61,17 @@ def settings_as_asked(old: Run, asked: Settings) -> Settings:
                 "give the same, choose another folder, or remove it first"
             )
     return replace(settings, hardware=replace(settings.hardware, accelerator=asked.hardware.accelerator))
+
+
+def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Dotted names of settings, nested or by such names, in which two differ, in alphabetical order."""
+    one, other = _values(first), _values(second)
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+def _values(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted names; those that a part names are one value, so that one is missed that came or went."""
+    return dict(flat(settings, named=False))
 
 
 def may_change(experiment: str, setting: str) -> bool:

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -87,6 +87,19 @@ def test_wrong_calls(refused, small, tmp_path, trained_sweep):
     assert "--launcher train each run in one process" in refused(*words, "--launcher", "local", "--devices", 2)
     assert not out.exists()
     assert "--launcher has no effect" in refused("resume", trained_sweep / "seed4", "--launcher", "local")
+
+
+def test_what_a_cluster_refuses_leaves_no_folder(refused, small, tmp_path, monkeypatch):
+    @contextmanager
+    def batch(self):
+        yield
+        raise submitit.core.utils.FailedJobError("sbatch: error: Invalid partition\n specified: fast")
+
+    monkeypatch.setattr(submitit.AutoExecutor, "batch", batch)
+    monkeypatch.setattr(submitit.AutoExecutor, "submit", lambda *_: None)
+    words = ["run", "torus", *small, "--out", tmp_path / "out", "--launcher", "local", "--seeds", 2]
+    assert "--launcher local: sbatch: error: Invalid partition specified: fast" in refused(*words)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_time_limit_is_what_was_asked_for(niso, small, tmp_path, monkeypatch):

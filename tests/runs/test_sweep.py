@@ -188,6 +188,8 @@ def test_what_was_read_from_a_file_differs_in_nothing(tmp_path):
     assert _differing(job._replace(settings=replace(settings, seed=1))) == "seed"
     elsewhere = replace(settings, hardware=replace(settings.hardware, threads=3))
     assert _differing(job._replace(settings=elsewhere)) == ""
+    weaker = replace(settings, config=replace(settings.config, action_settings={"deviation": 0.5}))
+    assert _differing(job._replace(settings=weaker)) == "config.action_settings"
 
 
 def test_side_by_side_a_lengthened_run_goes_on_as_by_itself(niso, sweep, threaded):
