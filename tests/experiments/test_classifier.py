@@ -136,20 +136,6 @@ def test_other_variants_and_other_limits_of_maps_are_read(run_once, prepared_wit
     assert len(fitted.read(prepared_with(seed=1, variants=7, maps="own", distortion=3.0, classes=[])).values) == 60
 
 
-def test_runs_that_keep_the_layout_alone_are_held_to_it(run_once, prepared, prepared_with, tmp_path):
-    """As those of earlier versions."""
-    run = shutil.copytree(run_once("niso"), tmp_path / "run")
-    facts = json.loads((run / "run.json").read_text())
-    assert facts["data"].pop("preparation")["times"] == 2
-    (run / "run.json").write_text(json.dumps(facts))
-    there = prepared_with(first_time=0.05)
-    for fitted in (library.load(run), library.load(library.load(run).save(tmp_path / "model"))):
-        for folder in (prepared, there):
-            assert len(fitted.predict(np.asarray(fitted.read(folder).values))) == 60
-        with pytest.raises(InputError, match="layout driscoll-healy, not poles"):
-            fitted.read(prepared_with(layout="driscoll-healy") if fitted.run else tmp_path / "layout")
-
-
 def test_pairs_of_the_maps_of_a_shape_know_how_they_were_prepared(tiny_settings, write_shapes, tmp_path):
     folder = write_shapes(tmp_path / "maps", classes=1, shapes=1, variants=40)
     settings = tiny_settings("pairs", reading={"transform": "shift"})
