@@ -320,6 +320,8 @@ def test_photographs_that_are_split_in_another_way_are_refused(niso, small, imag
     assert "its data has changed since it was trained" in refused("evaluate", tmp_path / "run")
     (folder / "00.png").unlink()
     assert niso("evaluate", tmp_path / "run").status == 0
+    Image.open(folder / "0.png").rotate(90).save(folder / "0.png")
+    assert "its data has changed since it was trained" in refused("evaluate", tmp_path / "run")
 
 
 @pytest.mark.parametrize("command", ["resume", "evaluate"])

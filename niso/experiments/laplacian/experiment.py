@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
@@ -23,7 +24,7 @@ from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.laplacian.config import LaplacianConfig
 from niso.experiments.own import Own
-from niso.files.digests import digest
+from niso.files.digests import digest, digest_of_files
 from niso.functional_map import Mask, isometric_map
 from niso.geometry.action import Action
 from niso.geometry.domains.domain import Sampling
@@ -170,8 +171,10 @@ class LaplacianExperiment(Experiment):
         self.model = cast(NeuralIsometry, self.method.model)
         self.action = self.make_action()
         train_images, test_images = photographs(data_dir)
-        names = ["\n".join(Path(image.info["path"]).name for image in part) for part in (train_images, test_images)]
+        files = [[Path(image.info["path"]) for image in part] for part in (train_images, test_images)]
+        names = ["\n".join(file.name for file in part) for part in files]
         self.split = digest(*(part.encode(errors="surrogateescape") for part in names))
+        self.content = "" if data_dir is None else digest_of_files(list(chain(*files)))
         self.train_crops = self.observed(crops(train_images, config.pool, config.size, self.seed).to(device))
         self.validation_crops, self.test_crops = (
             self.observed(crops(images, EVALUATION_CROPS, config.size, seed).to(device))
@@ -193,7 +196,7 @@ class LaplacianExperiment(Experiment):
         config = self.config
         shape, scaling = [config.size**2, 3 * config.images], {"offset": [0.0], "scale": [1.0]}
         data = {"kind": "points", "shape": shape, "scaling": scaling, "any_channels": True}
-        return {"data": data, "split": self.split}
+        return {"data": data, "split": self.split} | ({"content": self.content} if self.content else {})
 
     @classmethod
     def rebuild(
