@@ -269,8 +269,8 @@ class Homnist(Experiment):
         return classification.accuracy(self.predict, digits, self.device)
 
     def classify(self, perturbed: PerturbedDigits) -> Scores:
-        """Classify digits under transformations."""
-        return classification.classify(self.predict, perturbed, self.action, self.device)
+        """Classify digits under transformations, those that are tested under."""
+        return classification.classify(self.predict, perturbed, self.test_action, self.device)
 
     def accuracy_by_covered_share(self, digits: Part) -> Curve:
         """Accuracy on some of these digits under transformations, by the share that an occluder covers."""

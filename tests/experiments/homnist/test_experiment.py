@@ -311,6 +311,15 @@ def test_strengths_of_other_actions_are_as_these_say():
     assert scores.label == "strength of the transformation (half image sides)"
 
 
+def test_strengths_are_those_of_the_action_that_is_tested_under():
+    experiment = make()
+    experiment.test_action, experiment.predict = Halves(), lambda x: torch.zeros(len(x), dtype=torch.long)
+    digits = GeneratedTestSet(torch.zeros(3, 24, 24, dtype=torch.uint8), torch.arange(3), 1, action=Halves())
+    scores = experiment.classify(digits)
+    torch.testing.assert_close(scores.strength, Halves().strength(digits.transformations(0)))
+    assert scores.label == "strength of the transformation (half image sides)"
+
+
 @pytest.mark.parametrize("action", ["rotation", "shift", "colour", "mobius"])
 def test_actions_are_those_of_images_of_the_digits_size(action):
     experiment = make(action=action)
