@@ -544,7 +544,9 @@ def test_metrics_that_are_not_described_are_kept_with_a_word_and_are_numbers(nis
     result.curves["by"] = Curve(x=np.arange(2.0), y=torch.ones(2), count=[3, 3], x_label="time", y_label="error")
     monkeypatch.setattr(Toy, "evaluate", lambda self: result)
     status, _, err = niso("run", "toy", "--out", tmp_path / "run")
-    assert status == 0 and "toy does not describe own, whole: metrics.json has them, reports do not" in err
+    words = "toy does not describe own, whole: reports show them without a word of what they are; add a Metric for each"
+    assert status == 0 and words in err
+    assert ">own<" in (tmp_path / "run" / "report.html").read_text()
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert (metrics["own"], metrics["whole"], metrics["steps"]) == (1.5, 2.0, 3)
     assert {**Run.open(tmp_path / "run").curves["by"]} == {**result.curves["by"], "x": [0.0, 1.0], "y": [1.0, 1.0]}

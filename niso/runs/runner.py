@@ -285,7 +285,9 @@ def _numbers(experiment: str, measured: Mapping[str, Any], described: Sequence[s
         except (TypeError, ValueError, RuntimeError) as error:  # the last of tensors
             raise TypeError(f"metric {key!r} is {value!r}: give a number") from error
     if others := [key for key in metrics if key not in described]:
-        missing = f"{experiment} does not describe {', '.join(others)}: metrics.json has them, reports do not"
+        missing = (
+            f"{experiment} does not describe {', '.join(others)}: reports show them without a word of what they are"
+        )
         say(f"{missing}; add a Metric for each to `metrics` of the experiment")
     return metrics
 
