@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from niso.results import RUN_METRICS
 
 _COST = {metric.key for metric in RUN_METRICS}
+_OF_A_PHASE = "seconds_"
+"""Begins what a phase has cost, which may be of the user's own."""
 _VALIDATION = re.compile(r".+_val(_[a-z]+\d+)?")
 _SIZE = re.compile(r"classes|((test|training|held_out)_)?(images|shapes|maps|observations|sequences)(_[a-z]+\d+)?")
 _SERIES = 3
@@ -16,7 +18,8 @@ _SERIES = 3
 
 def beside(key: str) -> bool:
     """Whether a metric is no result: of validation data, what the run has cost, or how large its data is."""
-    return key in _COST or bool(_VALIDATION.fullmatch(key) or _SIZE.fullmatch(key))
+    cost = key in _COST or key.startswith(_OF_A_PHASE)
+    return cost or bool(_VALIDATION.fullmatch(key) or _SIZE.fullmatch(key))
 
 
 def depending(keys: Iterable[str]) -> dict[str, dict[str, dict[int, str]]]:
