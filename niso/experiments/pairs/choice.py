@@ -13,7 +13,7 @@ from torch import Tensor
 from niso.config import Optimisation
 from niso.data.pairs.sampling.data import PairData
 from niso.data.pairs.split import PARTS
-from niso.data.pairs.table import Kind
+from niso.data.pairs.table import Kind, Table
 from niso.errors import InputError, counted, some_of
 from niso.experiments.diagnosis import OF_INVARIANTS
 from niso.experiments.pairs.presets import Architecture, PairsConfig
@@ -97,33 +97,30 @@ def _of_length(usual: Optimisation, training: Mapping[str, Any]) -> Optimisation
 
 
 def with_rank(chosen: Chosen, rank: int | None, points: int) -> Chosen:
-    """The same with the rank that is asked for, or one that the points allow.
-
-    Raises:
-        InputError: more eigenfunctions are asked for than there are points.
-    """
-    if rank is not None and rank > points:
-        raise InputError(f"rank {rank} exceeds the {points} points of the latent domain: lower --rank")
+    """The same with the rank that is asked for, whether it fits or not, or one that the points allow."""
     most = chosen.rank or MOST_RANK
     return replace(chosen, rank=rank or min(most, points))
 
 
+def observed(table: Table) -> str:
+    """What the observations of a table are, with their size."""
+    if table.kind == "points":
+        return f"functions of {counted(table.channels, 'channel')} on {counted(table.shape[0], 'point')}"
+    return f"{table.kind} of {'×'.join(map(str, table.shape))}"
+
+
 def said(chosen: Chosen, data: PairData, points: int, method: str) -> str:
     """What was chosen, in one line."""
-    table = data.table
-    size = "×".join(map(str, table.shape))
-    what = f"{table.kind} of {size}"
-    if table.kind == "points":
-        what = f"functions of {counted(table.channels, 'channel')} on {counted(table.shape[0], 'point')}"
+    table, kind = data.table, METHODS.find(method)
     drawn = ", ".join(f"{data.count(part)} {word}" for part, word in PARTS.items())
     classes = f" in {len(table.classes)} classes ({some_of(list(map(str, table.classes)))})" if table.classes else ""
     varied = f"mirrored, turned and recoloured (variation {chosen.variation:g})" if chosen.variation else ""
     words = [
-        f"{len(table):,} {what}{classes} ({drawn}), {data.paired}",
+        f"{len(table):,} {observed(table)}{classes} ({drawn}), {data.paired}",
         f"{_NETWORKS[chosen.architecture]}{_PADDINGS[chosen.padding]}, {counted(points, 'latent point')}, "
         f"{counted(chosen.latent_channels, 'channel')}",
-        f"rank {chosen.rank}",
-        f"method {method}{f' in groups of {chosen.group}' if METHODS.find(method).grouped else ''}",
+        *([f"rank {chosen.rank}"] if "rank" in kind.reads else []),
+        f"method {method}{f' in groups of {chosen.group}' if kind.grouped else ''}",
         f"{counted(chosen.training.steps, 'step')} of {chosen.training.batch_size}",
     ]
     return "; ".join([*words, *filter(None, [varied, data.note, lacking(data)])])

@@ -33,7 +33,7 @@ from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase, check_batch
 from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, classes_of, frozen_phase, make_head, try_head
 from niso.experiments.own import Own
-from niso.experiments.pairs.choice import choose, keep, lacking, said, with_rank
+from niso.experiments.pairs.choice import choose, keep, lacking, observed, said, with_rank
 from niso.experiments.pairs.discrimination import MOST, discrimination
 from niso.experiments.pairs.metrics import METRICS, VALIDATED
 from niso.experiments.pairs.networks import check_independence, import_module_class, make_networks
@@ -149,7 +149,7 @@ class Pairs(Experiment):
         chosen = keep(before, wishes) if before else choose(wishes, self.data, self.method_name, own is not None)
         networks = self._networks(chosen, own)
         self.config = replace(with_rank(chosen, wishes.rank, networks.points), latent_channels=networks.channels)
-        self.method = self.make_method(lambda: networks)
+        self.method = self.make_method(lambda: networks, observed=observed(self.data.table))
         if not any(parameter.requires_grad for parameter in self.method.model.parameters()):
             cause = "networks without weights that train leave" if own else "--architecture identity leaves"
             raise InputError(f"{cause} {self.method_name} nothing to train: choose another method")

@@ -557,7 +557,9 @@ def test_methods_of_triplets_need_transformations_that_can_be_composed(refused, 
 def test_what_does_not_fit_is_refused(refused, tmp_path):
     data = arrays(tmp_path / "pairs.npz", 16, 2)
     words = ["run", "pairs", "--data", data, *SHORT[:-2], "--out", tmp_path / "run"]
-    assert "rank 99 exceeds the 16 points" in refused(*words, "--rank", "99")
+    message = refused(*words, "--rank", "99")
+    assert "rank 99 must lie between 1 and the number of points, 16: signals of 16×2 give 1×16 latent points" in message
+    assert "give --rank 16 or less" in message
     assert "set it to 0" in refused(*words, "--variation", "0.2")
     assert "does not take signals" in refused(*words, "--architecture", "vit")
     assert "for signals that go round take circular" in refused(*words, "--padding", "longitude")
@@ -603,6 +605,8 @@ def test_convolutions_go_round_where_t_does_and_where_they_are_asked_to(transfor
     data = pair_data(table, Reading(transform=transform, skip=1), 0.1, 0.1, torch.device("cpu"))
     chosen = choose(PairsConfig(padding=asked, reading=reading), data, "niso", own=False)
     assert chosen.padding == padding and words in said(chosen, data, 16, "niso")
+    assert f"; rank {chosen.rank};" in said(chosen, data, 16, "niso")
+    assert "rank" not in said(chosen, data, 16, "autoencoder")  # which reads none
     encoder, *_ = make_networks(chosen, "images", (2, 8, 8))
     assert encoder.config.padding == padding
 
