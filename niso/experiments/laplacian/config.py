@@ -37,3 +37,15 @@ class LaplacianConfig(IsometryConfig):
     def full_rank(self) -> int:
         """Dimension of the functions on the domain: the largest rank, and the default."""
         return self.size**2
+
+    def check_rank(self, functions: str = "functions") -> None:
+        """Check that the rank is at most that of all functions.
+
+        Args:
+            functions: what these are, for the message.
+
+        Raises:
+            ValueError: it is not.
+        """
+        if self.rank is not None and not 1 <= self.rank <= self.full_rank:
+            raise ValueError(f"rank {self.rank} must lie between 1 and the number of {functions}, {self.full_rank}")

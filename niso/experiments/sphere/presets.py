@@ -27,11 +27,7 @@ class SphereConfig(LaplacianConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         sphere.check_grid(self.size, self.size, self.band)
-        if self.rank is not None and not 1 <= self.rank <= self.full_rank:
-            raise ValueError(
-                f"rank {self.rank} must lie between 1 and {self.full_rank}, the number of spherical harmonics below "
-                f"bandwidth {self.band}"
-            )
+        self.check_rank(f"spherical harmonics below bandwidth {self.band}")
 
     @property
     def band(self) -> int:

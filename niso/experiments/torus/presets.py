@@ -22,8 +22,7 @@ class TorusConfig(LaplacianConfig):
         super().__post_init__()
         if self.bandwidth is not None and not 1 <= self.bandwidth <= self.size // 2:
             raise ValueError(f"bandwidth must lie between 1 and half the size, {self.size // 2}, got {self.bandwidth}")
-        if self.rank is not None and not 1 <= self.rank <= self.full_rank:
-            raise ValueError(f"rank {self.rank} must lie between 1 and the number of functions, {self.full_rank}")
+        self.check_rank()
 
     @property
     def full_rank(self) -> int:
