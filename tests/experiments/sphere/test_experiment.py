@@ -232,7 +232,9 @@ def test_refusals_reach_the_command_line(refused, tmp_path):
 
     assert "15×15 grid is not Driscoll–Healy" in words("--size", 15)
     assert "bandwidth 5 does not fit the 8×8 grid" in words("--size", 8, "--bandwidth", 5)
-    assert "rank 17 must lie between 1 and 16" in words("--size", 8, "--rank", 17)
+    assert "rank 17 must lie between 1 and the number of spherical harmonics below bandwidth 4, 16" in words(
+        "--size", 8, "--rank", 17
+    )
 
 
 def test_presets_have_the_stated_sizes():
