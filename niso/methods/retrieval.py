@@ -18,7 +18,7 @@ from niso.networks.invariants import inner_products
 
 CANDIDATES = 20
 """Observations nearest by invariants, which are then compared by maps. Of validation patches of photographs, 50 find
-hardly more: benchmarks/results/retrieval_validation.json."""
+no more: benchmarks/results/retrieval_validation.json."""
 BATCH = 512
 """Maps solved at once."""
 ALIKE = 0.01
