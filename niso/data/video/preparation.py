@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -29,6 +28,7 @@ from niso.data.prepared import (
 from niso.data.video.prepared import FORMAT, INDEX, RECORD, check_shard
 from niso.data.video.sequences import TEST, TRAIN, Draw, Frame, Refused, Source, longest_run, stands_still
 from niso.errors import InputError, counted
+from niso.files.digests import digest
 from niso.files.json import write_json
 from niso.files.writing import replacing
 
@@ -130,7 +130,7 @@ def _write_shard(path: Path, source: Source, preparation: Preparation) -> Facts:
                 raise InputError(f"its frames are of mixed sizes ({sizes} pixels, {frame.name})")
             content = jpeg(frame.image, preparation)
             spans[place] = file.tell(), len(content)
-            words[place] = word_of(content)
+            words[place] = number_of(content)
             file.write(content)
         if endings and not spans:
             raise InputError(endings[0])
@@ -187,9 +187,9 @@ def _equal(words: Int[np.ndarray, " frames"]) -> str:
     return f"{equal} of {counted(count, 'pair')} of neighbouring frames are equal" if equal > _EQUAL * count else ""
 
 
-def word_of(content: bytes) -> int:
-    """A word for the file of a frame, equal where files are, and not 0."""
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True) or 1
+def number_of(content: bytes) -> int:
+    """A number for the file of a frame, equal where files are, and not 0."""
+    return int.from_bytes(bytes.fromhex(digest(content)), "little", signed=True) or 1
 
 
 def jpeg(image: Image.Image, preparation: Preparation) -> bytes:

@@ -72,18 +72,13 @@ class PreparedFrames:
 
     def poses(self, sequence: int) -> Float[Tensor, "frames 4 4"]:
         """Camera-to-world poses in OpenCV's axes, float64; NaN where the data set has none."""
+        return self.described(sequence)[0]
+
+    def described(self, sequence: int) -> tuple[Float[Tensor, "frames 4 4"], Int[np.ndarray, " frames"]]:
+        """Poses, and a word for each frame, the same where frames are, 0 where the folder has none."""
         with self._opened(sequence) as file:
             records = self._records(sequence, file, 0, self.lengths[sequence])
-        return torch.from_numpy(records["pose"].reshape(-1, 4, 4).copy())
-
-    def words(self, sequence: int) -> Int[np.ndarray, " frames"]:
-        """A word for each frame, the same where frames are; 0 where the folder has none."""
-        with self._opened(sequence) as file:
-            return self._records(sequence, file, 0, self.lengths[sequence])["word"].copy()
-
-    def copies(self) -> dict[str, str]:
-        """Sequences that are there more than once, see `niso.data.video.copies.copies_of`."""
-        return copies_of(self.names, [self.words(sequence) for sequence in range(len(self.names))])
+        return torch.from_numpy(records["pose"].reshape(-1, 4, 4).copy()), records["word"].copy()
 
     def copied(self) -> str:
         """That copies of a sequence to train on are there to test on, in words; empty where none are."""
@@ -91,7 +86,8 @@ class PreparedFrames:
             part: [name for name, split in zip(self.names, self.splits, strict=True) if split == part]
             for part in (TRAIN, TEST)
         }
-        return copies_note(self.copies(), parts)
+        words = [self.described(sequence)[1] for sequence in range(len(self.names))]
+        return copies_note(copies_of(self.names, words), parts)
 
     def clip(self, sequence: int) -> Clip:
         """A whole sequence."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from niso.cache import cached, caching
 from niso.data.prepared import PARAMETERS, REFUSED
 from niso.data.video import co3d
+from niso.data.video.copies import copies_of
 from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.prepared import PreparedFrames, open_frames
 from niso.data.video.sequences import TEST
@@ -77,7 +78,8 @@ def _read(config: PoseConfig, data_dir: Path) -> Source:
 
 def opened(prepared: PreparedFrames) -> Source:
     """The sequences of a prepared folder; those whose poses are not all known have none."""
-    stored = [prepared.poses(sequence) for sequence in range(len(prepared.names))]
+    described = [prepared.described(sequence) for sequence in range(len(prepared.names))]
+    stored, copies = [poses for poses, _ in described], copies_of(prepared.names, [words for _, words in described])
 
     def read(sequence: int, frame: int | None) -> Tensor:
         return prepared.clip(sequence).images if frame is None else prepared.image(sequence, frame)
@@ -85,7 +87,7 @@ def opened(prepared: PreparedFrames) -> Source:
     known = [poses if poses.isfinite().all() else None for poses in stored]
     sequences = zip(prepared.names, prepared.lengths, prepared.sizes, strict=True)
     content = digest(*(repr(facts).encode() for facts in sequences), *(poses.numpy().tobytes() for poses in stored))
-    return Source(prepared.names, prepared.splits, prepared.lengths, known, read, content, prepared.copies())
+    return Source(prepared.names, prepared.splits, prepared.lengths, known, read, content, copies)
 
 
 def _prepared(config: PoseConfig, root: Path) -> PreparedFrames:

@@ -218,8 +218,13 @@ def test_rendered_clips_are_mixed_with_other_data_only(tiny_pose):
 
 @pytest.mark.slow
 def test_footage_without_poses_is_pre_trained_on_along_with_rendered_clips(make, clips, train_all, monkeypatch):
-    poses = PreparedFrames.poses
-    monkeypatch.setattr(PreparedFrames, "poses", lambda frames, number: poses(frames, number) * torch.nan)
+    described = PreparedFrames.described
+
+    def without_cameras(frames, number):
+        poses, words = described(frames, number)
+        return poses * torch.nan, words
+
+    monkeypatch.setattr(PreparedFrames, "described", without_cameras)
     with pytest.raises(InputError, match=r"has no sequence with camera poses, .*: --rendered 0\.5 adds"):
         make()
     experiment = make(rendered=0.5, validation=0.4, **clips)
