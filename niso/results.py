@@ -92,6 +92,18 @@ class Published:
     method: str | None = None
 
 
+def of_paper(section: str) -> str:
+    """Where values of the paper stand.
+
+    Args:
+        section: and on what they were measured, e.g. "§5.1".
+    """
+    return (
+        f"Mitchel, Taylor and Sitzmann, Neural Isometries, NeurIPS 2024 ({section}, mean and standard error of five "
+        "runs; equivariance error: appendix, which does not say what its ± is)"
+    )
+
+
 @dataclass(frozen=True)
 class Known:
     """What an experiment says of its results; any of it may be empty.

@@ -60,7 +60,7 @@ class PartialViews(NamedTuple):
 
 
 @torch.no_grad()
-def partial_views(
+def covered_views(
     method: Method, images: Float[Tensor, "shown channels height width"], occluder: Occluder, mark: bool
 ) -> PartialViews:
     """What a method makes of images behind occluders.

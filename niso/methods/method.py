@@ -29,7 +29,7 @@ from niso.methods.heads.rescaled import RescaledHead
 from niso.methods.part import Part, parts_unread, settings_of, unread_by
 from niso.methods.rounding import ROUNDED, rounding_error
 from niso.methods.spectra import SPECTRA
-from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
+from niso.networks import ConvConfig, ConvDecoder, ConvEncoder, ViTConfig, ViTDecoder, ViTEncoder
 from niso.networks.occlusion import RandomOcclusion, SeenPoints, Visibility
 from niso.spectrum import Spectrum
 
@@ -78,6 +78,16 @@ class Networks(NamedTuple):
         """
         config = replace(config, image_size=size, image_channels=channels)
         return cls(ConvEncoder(config), ConvDecoder(config), config.grid, config.latent_channels, domain)
+
+    @classmethod
+    def transformer(cls, config: ViTConfig, size: tuple[int, int], channels: int) -> Networks:
+        """Vision transformers for images of this size and so many channels, whatever the configuration says.
+
+        Raises:
+            ValueError: the networks do not fit the images.
+        """
+        config = replace(config, image_size=size, image_channels=channels)
+        return cls(ViTEncoder(config), ViTDecoder(config), config.grid, config.latent_channels)
 
     def for_partial_views(self, confidence: Confidence, image_channels: int) -> Networks:
         """The same for images that are seen in part.

@@ -22,8 +22,7 @@ from niso.results import Known, Metric, sources
 from niso.training.run import FIGURES, REPORT, SETTINGS, Run
 
 _PLACED = {
-    *("summary", "metrics", "targets", "command", "notes", "settings", "seconds", "seconds_wall", "times", "changed"),
-    "tensors",
+    *("summary", "metrics", "targets", "command", "notes", "settings", "seconds_wall", "times", "changed", "tensors"),
 }
 """Facts that the table of facts leaves out: they have a place of their own."""
 _NOT_CURVES = {"step", "seconds"}

@@ -332,9 +332,7 @@ def _keep(folder: Run, settings: Settings, result: Result, metrics: dict[str, fl
     for file in folder.path.glob("*.safetensors"):  # of an earlier evaluation
         if file.stem in folder.facts.get("tensors", []) and file.stem not in result.tensors:
             file.unlink()
-    facts = {
-        key: value for key, value in folder.facts.items() if key not in ("evaluated", "notes", "tensors", "seconds")
-    }
+    facts = {key: value for key, value in folder.facts.items() if key not in ("evaluated", "notes", "tensors")}
     facts |= meaning(settings) | {name: metrics[name] for name in ("seconds_wall",) if name in metrics}
     findings = EXPERIMENTS.find(settings.experiment).findings(metrics, settings.method)
     notes = [*result.notes, *map(str, findings)]

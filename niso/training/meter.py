@@ -16,7 +16,7 @@ class Meter:
     """Means of loss terms since the last flush. Sums stay on their device, so that adding does not wait for it.
 
     Attributes:
-        count: steps since then.
+        count: how many were added since then.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Meter:
         self.count = 0
 
     def add(self, terms: Any) -> None:
-        """Add the terms of a step, as an objective gives them: perhaps the user's own.
+        """Add the terms of a step, or of a part of its batch, as an objective gives them: perhaps the user's own.
 
         Raises:
             TypeError: they are no real scalar tensors by name, "loss" among them, or one is named as a column of

@@ -112,10 +112,10 @@ class PreparedShapes:
         """What copies of each shape's mesh have in common, by its name: isometric shapes, as its signatures tell none
         apart."""
         found = dict[str, Invariants]()
-        for shape, name in enumerate(self.names):
+        for name in self.names:
             facts = read_json(self.folder / f"{name}.json")
             counts = tuple(int(facts.get(part, 0)) for part in ("vertices", "faces"))
-            found[name] = Invariants(counts, self.moments(shape)[0].numpy())
+            found[name] = Invariants(counts, _moments(facts)[0].numpy())
         return found
 
     def content(self) -> str:
@@ -129,9 +129,13 @@ class PreparedShapes:
 
     def moments(self, shape: int) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
         """Mean and mean square of a shape's signature minus 1 over its surface, in float64."""
-        facts = read_json(self.folder / f"{self.names[shape]}.json")
-        mean, square = ([*map(nan_for_null, facts.get(name, []))] for name in ("mean", "square"))
-        return torch.tensor(mean, dtype=torch.float64), torch.tensor(square, dtype=torch.float64)
+        return _moments(read_json(self.folder / f"{self.names[shape]}.json"))
+
+
+def _moments(facts: Mapping[str, Any]) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
+    """Those that a shape's facts hold, see `PreparedShapes.moments`."""
+    mean, square = ([*map(nan_for_null, facts.get(name, []))] for name in ("mean", "square"))
+    return torch.tensor(mean, dtype=torch.float64), torch.tensor(square, dtype=torch.float64)
 
 
 def is_prepared(folder: Path) -> bool:

@@ -49,7 +49,6 @@ from niso.methods.evaluation.operator import Operator, learned_operator
 from niso.methods.evaluation.pairs import EQUIVARIANCE_ERROR, PAIR_METRICS, PairEvaluation, evaluate_pairs
 from niso.methods.evaluation.repetition import REPETITION_METRICS, Repetition, repeat_maps
 from niso.methods.method import Method, Networks
-from niso.networks import ViTDecoder, ViTEncoder
 from niso.random import EVALUATION_SEED
 from niso.results import Curve, Metric, Result
 
@@ -287,7 +286,7 @@ class Homnist(Experiment):
         x = signed(images[evenly(partial_views.COUNT, len(images))].to(self.device))[:, None]
         generator = torch.Generator().manual_seed(EVALUATION_SEED)
         occluder = classification.occluder(x, partial_views.SHOWN, generator)
-        return partial_views.partial_views(self.method, x, occluder, self.config.confidence == "given")
+        return partial_views.covered_views(self.method, x, occluder, self.config.confidence == "given")
 
 
 def make_networks(config: HomnistConfig, side: int) -> Networks:
@@ -299,6 +298,5 @@ def make_networks(config: HomnistConfig, side: int) -> Networks:
     if config.architecture == "conv":
         networks = Networks.convolutional(config.conv, (side, side), 1)
     else:
-        vit = replace(config.vit, image_size=(side, side))
-        networks = Networks(ViTEncoder(vit), ViTDecoder(vit), vit.grid, vit.latent_channels)
+        networks = Networks.transformer(config.vit, (side, side), 1)
     return networks.for_partial_views(config.confidence, 1)

@@ -20,7 +20,7 @@ from niso.experiments.alone import CUT, NORM, check_alone, depends, seeded
 from niso.experiments.own import Own, check_module
 from niso.experiments.pairs.recipes import Chosen
 from niso.methods.method import Networks
-from niso.networks import ConvConfig, MLPConfig, ViTConfig, ViTDecoder, ViTEncoder, on_grid
+from niso.networks import ConvConfig, MLPConfig, ViTConfig, on_grid
 from niso.networks.levels import LevelsConfig, LevelsDecoder, LevelsEncoder
 from niso.networks.pointwise import PointwiseNetwork
 from niso.training.checkpoint import check_state
@@ -53,7 +53,7 @@ def make_networks(chosen: Chosen, kind: Kind, shape: tuple[int, ...], own: Own |
         case "vit":
             size = shape[1], shape[2]
             vit = ViTConfig(size, channels, chosen.patch, chosen.channels[-1], chosen.blocks, 4, chosen.latent_channels)
-            return Networks(ViTEncoder(vit), ViTDecoder(vit), vit.grid, vit.latent_channels)
+            return Networks.transformer(vit, size, channels)
     named = ("channels", "blocks", "latent_channels", "patch", "padding", "normalised")
     settings: dict[str, Any] = {name: getattr(chosen, name) for name in named}
     if kind != "images":

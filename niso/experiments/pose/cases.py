@@ -20,7 +20,7 @@ COUNT = 6
 """Number of sequences, frames and pairs shown, at most."""
 WORST = 3
 """Number of sequences shown with their frames, at most."""
-SKIPS = (1, 5)
+SHOWN_SKIPS = (1, 5)
 """Frame skips at which trajectories are shown."""
 
 Strip = Float[np.ndarray, "_frames _height _width 3"]
@@ -64,14 +64,14 @@ class Cases(NamedTuple):
 
 def shown(frames: Frames, results: Evaluation) -> Cases:
     """Choose the trajectories and failures of an evaluation that are shown."""
-    ranked = {skip: _by_error(results, skip) for skip in SKIPS if results.errors.get(skip)}
+    ranked = {skip: _by_error(results, skip) for skip in SHOWN_SKIPS if results.errors.get(skip)}
     drawn = {
         skip: [
             _path(frames, results, members[place], skip) for place in evenly(COUNT, len(members), last=True).tolist()
         ]
         for skip, members in ranked.items()
     }
-    skip, members = next(iter(ranked.items()), (SKIPS[0], []))
+    skip, members = next(iter(ranked.items()), (SHOWN_SKIPS[0], []))
     worst = [(_path(frames, results, number, skip), _strip(frames, number)) for number in members[: -WORST - 1 : -1]]
     pairs = sorted((_worst_pair(frames, results, number, skip) for number in members), reverse=True)
     titled = [

@@ -270,7 +270,7 @@ class Pose(Experiment):
         frame = torch.arange(len(sequence)) * (self.frames.lengths[sequence] - 1) // len(sequence)
         (objects,) = passing.covering(self.frames, EVALUATION_SEED, [partial_views.SHOWN], self.mark)
         occluder = objects.occluder(self.device, sequence, frame)
-        return partial_views.partial_views(method, self.frames(sequence, frame), occluder, self.mark)
+        return partial_views.covered_views(method, self.frames(sequence, frame), occluder, self.mark)
 
     def maps(self, method: Method, skip: int) -> Float[Tensor, "maps rank rank"]:
         """Maps between the first frames of held-out sequences and later ones."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from niso.geometry.trajectories import SKIPS
-from niso.results import Published
+from niso.results import Published, of_paper
 
-_PAPER = (
-    "Mitchel, Taylor and Sitzmann, Neural Isometries, NeurIPS 2024 (§5.3, a subset of CO3Dv2, mean and standard error "
-    "of five runs; equivariance error: appendix, which does not say what its ± is)"
-)
+_PAPER = of_paper("§5.3, a subset of CO3Dv2")
 
 
 def _entry(name: str, ate: str, method: str, equivariance: str = "") -> Published:

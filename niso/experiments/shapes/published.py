@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from niso.results import Published
+from niso.results import Published, of_paper
 
-_PAPER = (
-    "Mitchel, Taylor and Sitzmann, Neural Isometries, NeurIPS 2024 (§5.2, mean and standard error of five runs; "
-    "equivariance error: appendix, which does not say what its ± is)"
-)
+_PAPER = of_paper("§5.2")
 
 PUBLISHED = (
     Published("NIso", {"accuracy": "0.9026 ± 0.0127", "equivariance_error": "0.0591 ± 0.0349"}, _PAPER, "niso"),
