@@ -19,10 +19,11 @@ from niso.checks import check_count, check_flag
 from niso.data.pairs.geometry import GEOMETRY
 from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
+from niso.data.pairs.table import as_array
 from niso.data.pairs.tensors import as_tensor
 from niso.data.pairs.units import Units
 from niso.data.shapes.prepared import check_preparation
-from niso.errors import InputError, counted, first_line, in_words_of_python
+from niso.errors import InputError, counted, first_line, in_words_of_python, some_of
 from niso.experiments.classifier import Classifier
 from niso.experiments.diagnosis import Finding
 from niso.experiments.head import check_scores
@@ -160,6 +161,7 @@ class Fitted:
             TypeError: values that are no real numbers.
             ValueError: observations of another shape than those trained on, in other units, of a type that rounds away
                 how they vary, or NaN or infinite.
+            InputError: the encoder gives what is not finite.
         """
         return self._like(x, self._encoded(x))
 
@@ -192,6 +194,7 @@ class Fitted:
         Raises:
             TypeError: the method has no maps, `shared` is neither True nor False, or as in `encode`.
             ValueError: as in `encode`, or another number of the one than of the other.
+            InputError: as in `encode`, or maps that are not finite.
         """
         return self._like(x, self._solved(self._encoded(x), self._encoded(tx), shared))
 
@@ -205,6 +208,7 @@ class Fitted:
             TypeError: the method has no maps, or `shared` is neither True nor False.
             ValueError: coefficients of another rank, another number of the one than of the other, NaN or infinite
                 values, or such as have infinite products.
+            InputError: maps that are not finite.
         """
         both, (rank, _) = (self._tensor(a), self._tensor(b)), self._latent_shape
         for coefficients in both:
@@ -271,7 +275,8 @@ class Fitted:
         Raises:
             TypeError, ValueError, InputError: as in `probabilities`.
         """
-        return np.array(self.classes)[torch.as_tensor(self.probabilities(x)).argmax(-1).cpu().numpy()]
+        most = self.probabilities(x).argmax(-1)
+        return as_array(self.classes)[most.cpu().numpy() if isinstance(most, Tensor) else most]
 
     def find(self, queries: A, gallery: Array, count: int = 5, candidates: int = CANDIDATES) -> Matches:
         """The observations of a gallery (m, …) that transformations, whichever they are, take nearest to each query.
@@ -331,13 +336,14 @@ class Fitted:
 
         Raises:
             TypeError: something else is given.
+            InputError: coefficients are not finite.
         """
         if not isinstance(observed, Observed):
             raise TypeError("give what Fitted.read gives; of arrays take encode and invariants")
         chunks = (observed.values[i : i + BATCH] for i in range(0, len(observed.values), BATCH))
         with self._evaluation():
             parts = [self.method.encode(self.units.scaled(self._shaped(self._tensor(chunk)))) for chunk in chunks]
-        arrays = {"coefficients": torch.cat([part.cpu() for part in parts]).numpy()}
+        arrays = {"coefficients": _check_encoded(torch.cat([part.cpu() for part in parts])).numpy()}
         if self.method.has_invariants:
             arrays["invariants"] = torch.cat([inner_products(part).cpu() for part in parts]).numpy()
         if (spectrum := self.spectrum) is not None:
@@ -420,7 +426,7 @@ class Fitted:
 
     def _encoded(self, x: Array) -> Tensor:
         with self._evaluation():
-            return torch.cat([self.method.encode(part) for part in self.scaled(x).split(BATCH)])
+            return _check_encoded(torch.cat([self.method.encode(part) for part in self.scaled(x).split(BATCH)]))
 
     def _decoded(self, a: Tensor) -> Tensor:
         """Observations, in their units."""
@@ -439,7 +445,10 @@ class Fitted:
             a, b = (coefficients.movedim(0, 1).flatten(1)[None] for coefficients in (a, b))
         pairs = zip(a.split(BATCH), b.split(BATCH), strict=True)
         with self._solving():
-            return torch.cat([self.method.solve(*both) for both in pairs])
+            maps = torch.cat([self.method.solve(*both) for both in pairs])
+        if wrong := _not_finite(maps):
+            raise InputError(f"{type(self.method).__name__}.solve gives maps that are not finite, of pairs {wrong}")
+        return maps
 
     def scaled(self, x: Array) -> Tensor:
         """Observations as the networks take them: of order one, with an axis of channels, on the model's device.
@@ -528,6 +537,18 @@ def _remedy(values: Any) -> str:
         if hasattr(values, name):
             return f": give its {name}()"
     return ": numpy.asarray makes one of it" if hasattr(values, "__array__") else ""
+
+
+def _check_encoded(a: Tensor) -> Tensor:
+    """Coefficients of observations, as they are; InputError where some are not finite, as by a network's logarithm."""
+    if wrong := _not_finite(a):
+        raise InputError(f"the encoder gives what is not finite, of observations {wrong}: look at them, and at it")
+    return a
+
+
+def _not_finite(values: Tensor) -> str:
+    """Numbers of the rows that hold NaN or infinite values, in words; empty where none does."""
+    return some_of([str(row) for row in (~values.isfinite()).flatten(1).any(1).nonzero()[:, 0].tolist()])
 
 
 def _check_finite(what: str, values: Tensor) -> None:

@@ -99,7 +99,7 @@ def fit(
     Args:
         x, tx: observations and transformed ones, arrays or tensors: images (n, C, H, W) or (n, H, W), volumes
             (n, C, D, H, W), signals (n, L, C) or (n, L), functions on points (n, N, C). Or x alone, a data set (with
-            `len` and `[]`) of pairs (x, tx) or triplets (x, tx, ttx).
+            `len` and `[]`) of pairs (x, tx) or triplets (x, tx, ttx), of which each is read once.
         ttx: the observations transformed twice, for the methods of triplets.
         group: (n,) number of the transformation of each pair, where several pairs share one: the best there is.
         label: (n,) classes, for metrics of features, and for a classifier of them, see `Fitted.predict`.
@@ -109,7 +109,8 @@ def fit(
         transform: instead of `tx`, what niso applies to x: shift, rotation, affine, homography, colour, elastic
             or mobius to images, shift or rotation to volumes, shift or warp to signals; the full list is in
             docs/how-to/own-data.md.
-        method: see `niso.methods.METHODS`; by default niso-group where transformations are shared, and niso.
+        method: see `niso.methods.METHODS`; by default niso-group where transformations are shared,
+            niso-triplet where there is ttx, and else niso.
         encoder, decoder: your own modules, trained in place from what they are, and then in evaluation mode; latents
             (batch, points, channels) or (batch, channels, height, width).
         preset: quick, standard or large.
@@ -119,7 +120,7 @@ def fit(
         speed: "auto", or "exact". What was measured is kept in the user's cache, or in the folder that the environment
             variable NISO_SPEED_CACHE names; OMP_NUM_THREADS limits the threads. Networks that do not compute in
             bfloat16, or cannot be compiled, are trained without; all come back uncompiled.
-        progress: show a bar on stderr, and what was chosen.
+        progress: show a bar on stderr, and what was chosen. Without, what is wrong is a warning.
         seed: of everything random. The state of torch's generators is left alone, and so are its defaults, which
             change nothing. Calls from several threads train one after another.
         out: run folder to keep, with report and figures; by default one that is removed. Where a call was interrupted,
@@ -131,7 +132,7 @@ def fit(
 
     Raises:
         InputError: the data or a setting cannot be used; one line says why and what to do.
-        TrainingError: the loss is not finite.
+        TrainingError: the loss is not finite, or what the trained networks give in the evaluation.
         KeyboardInterrupt: a signal came, by Ctrl-C or SIGTERM; with `out` all is saved, and the same call goes on.
     """
     check_known("preset", preset, PRESETS)
@@ -178,7 +179,7 @@ def fit(
         all_settings,
         experiment.facts(),
         metrics,
-        experiment.findings(metrics, experiment.method_name),
+        (*experiment.doubts, *experiment.findings(metrics, experiment.method_name)),
         run,
         None if head is None else Beside(BACKBONE, {}),
         None if head is None else Classifier(experiment.method, head),

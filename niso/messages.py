@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, redirect_stderr
 from contextvars import ContextVar
 from typing import IO, Any, cast
 
 from niso.errors import in_words_of_python
+
+WRONG = "! "
+"""With which lines begin that say what is wrong."""
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 _to_python: ContextVar[bool] = ContextVar("to_python", default=False)
@@ -25,7 +29,7 @@ def _inside(flag: ContextVar[bool]) -> Iterator[None]:
 
 
 def quiet() -> AbstractContextManager[None]:
-    """Without bars and other words on stderr."""
+    """Without bars and other words on stderr; lines that say what is wrong, `! …`, become warnings."""
     return _inside(_quiet)
 
 
@@ -40,9 +44,12 @@ def to_python() -> AbstractContextManager[None]:
 
 
 def say(line: str) -> None:
-    """Print a line on stderr, unless inside `quiet`."""
+    """Print a line on stderr; inside `quiet` warn of what is wrong alone."""
+    line = in_words_of_python(line) if _to_python.get() else line
     if not is_quiet():
-        print(in_words_of_python(line) if _to_python.get() else line, file=sys.stderr)
+        print(line, file=sys.stderr)
+    elif line.startswith(WRONG):
+        warnings.warn(line.removeprefix(WRONG), stacklevel=2)
 
 
 @contextmanager

@@ -19,6 +19,9 @@ from niso.messages import say
 
 T = TypeVar("T")
 
+_NAME = re.compile(r"(?!all$)\w[\w.-]*")
+"""Names that commands can be given; "all" stands for all of them."""
+
 
 class Registry(UserDict[str, str], Generic[T]):
     """Names of things of one kind, and the full name of each class or function: a new one is one line.
@@ -63,7 +66,7 @@ class Registry(UserDict[str, str], Generic[T]):
                 "niso has its own": name in self.own,
                 "several packages have one of this name": len(values) > 1,
                 'it must be "module:Name"': not full,
-                "commands cannot name it": not re.fullmatch(r"\w[\w.-]*", name) or name == "all",
+                "commands cannot name it": not _NAME.fullmatch(name),
             }
             if problem := next((problem for problem, holds in reasons.items() if holds), ""):
                 say(f"! the {self.kind} {name!r} of an installed package ({where}) is left out: {problem}")
@@ -75,8 +78,10 @@ class Registry(UserDict[str, str], Generic[T]):
         """Add an entry.
 
         Raises:
-            TypeError: it is no full name, "module.Name"; a class or function itself is none.
+            TypeError: it is no full name, "module.Name"; a class itself is none. Or commands cannot give the name.
         """
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise TypeError(f"commands cannot name a {self.kind} {name!r}: give letters, digits, -, . and _, not all")
         if not isinstance(where, str) or not all(where.rpartition(".")):
             remedy = 'put it in a file that can be imported, mine.py say, and give "mine.Name"'
             raise TypeError(f'{self.kind} {name!r} needs a full name, "module.Name", not {where!r}: {remedy}')

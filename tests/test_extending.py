@@ -1056,7 +1056,16 @@ def test_maps_that_are_not_orthogonal_are_told(niso, tmp_path, monkeypatch):
     for isometric in (False, True):
         monkeypatch.setattr(Odd, "isometric", isometric)
         status, _, err = niso("run", "toy", "--method", "odd", "--out", tmp_path / f"{isometric}")
-        assert status == 0 and ("! maps of Odd are not orthogonal" in err) == isometric
+        assert status == 0 and ("! maps of Odd are not orthogonal" in err) == isometric and "other pairs" not in err
+
+
+@pytest.mark.usefixtures("registered")
+def test_maps_that_depend_on_other_pairs_are_told(niso, tmp_path, monkeypatch):
+    monkeypatch.setitem(METHODS, "odd", f"{__name__}.Odd")
+    solve = LeastSquares.solve
+    monkeypatch.setattr(Odd, "solve", lambda self, a, b: solve(self, a, b).mean(0).expand(len(a), -1, -1))
+    status, _, err = niso("run", "toy", "--method", "odd", "--out", tmp_path / "run")
+    assert status == 0 and "! maps of Odd depend on the other pairs of their batch" in err
 
 
 class Flat(SingularValues):

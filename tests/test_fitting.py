@@ -150,10 +150,35 @@ def test_classes_are_predicted_as_labels_were_given(label, tmp_path):
 def test_scores_that_are_not_finite_are_no_class(monkeypatch):
     x, tx = shifted()
     model = niso.fit(x, tx, label=np.arange(len(x)) % 2, head={"steps": 2}, **FEW)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(model), "classes", (6, 2**63 + 1025))  # which NumPy makes floats of
+        assert set(model.predict(x).tolist()) <= {6, 2**63 + 1025}
     monkeypatch.setattr(type(model.classifier.head), "forward", lambda self, a: torch.full((len(a), 2), torch.nan))
     for use in (model.predict, model.probabilities):
         with pytest.raises(InputError, match=r"^the classifier's scores are not finite for 3 of 3 observations: look"):
             use(x[:3])
+
+
+def test_what_is_not_finite_is_named_by_its_rows(fitted, monkeypatch):
+    model, x, tx = fitted
+    kind = type(model.method)
+    with monkeypatch.context() as patch:
+        encode = kind.encode
+        patch.setattr(kind, "encode", lambda self, x: encode(self, x).index_fill(0, torch.tensor([1]), torch.nan))
+        for use in (model.encode, model.invariants, lambda x: model.map(x, tx[:3]), lambda x: model.find(x, x)):
+            with pytest.raises(InputError, match="the encoder gives what is not finite, of observations 1: look"):
+                use(x[:3])
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "solve", lambda self, a, b: torch.full((len(a), 4, 4), torch.nan))
+        with pytest.raises(InputError, match=r"solve gives maps that are not finite, of pairs 0, 1$"):
+            model.map(x[:2], tx[:2])
+
+
+def test_doubts_about_data_are_in_the_diagnosis():
+    x, tx = shifted()
+    x[7] *= 1e4
+    finding = niso.fit(x, tx, **FEW).diagnosis[0]
+    assert finding.bad and "row 7 of x holds" in str(finding)
 
 
 def test_a_method_without_maps_is_named():

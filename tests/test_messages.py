@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from niso.cli.main import main
-from niso.messages import say, unheard
+from niso.messages import quiet, say, unheard
 from niso.training.progress import Bar
 
 
@@ -34,6 +34,14 @@ def test_a_pipe_without_a_reader(broken, monkeypatch):
         print("last", file=sys.stderr, flush=True)
         assert sys.stderr.fileno() == broken.fileno() and not sys.stderr.isatty()
     assert sys.stderr is broken
+
+
+def test_what_is_wrong_is_a_warning_where_other_words_are_not_wanted(capsys):
+    with quiet():
+        say("speed: as ever")
+        with pytest.warns(UserWarning, match="^maps of Odd are not orthogonal$"):
+            say("! maps of Odd are not orthogonal")
+    assert capsys.readouterr().err == ""
 
 
 def test_the_exit_status_of_a_wrong_call_is_the_same(broken, monkeypatch):

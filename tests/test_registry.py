@@ -47,6 +47,14 @@ def test_entries_are_full_names(where):
     assert list(things) == ["own", "more"] and things.added == {"more"}
 
 
+@pytest.mark.parametrize("name", [3, "", "has space", "--x", "a=b", "all"])
+def test_names_are_those_that_commands_can_give(name):
+    things = Registry("thing", {"own": "builtins.dict"})
+    with pytest.raises(TypeError, match=f"commands cannot name a thing {name!r}: give letters"):
+        things[name] = "builtins.list"
+    assert list(things) == ["own"]
+
+
 def test_a_module_that_is_imported_for_one_entry_may_add_others():
     things = Registry("thing", {"own": "builtins.dict"})
     for name in things:

@@ -49,6 +49,7 @@ class Options(Command):
     def __call__(self) -> None:
         import numpy as np
 
+        from niso.data.pairs.table import as_array
         from niso.files.writing import write_arrays
         from niso.loading import load
 
@@ -58,7 +59,7 @@ class Options(Command):
             raise InputError(f"{self.run} has no classifier: train on observations with labels, or give another run")
         observed = fitted.read(self.data)
         probabilities = fitted.probabilities(np.asarray(observed.values))
-        classes = np.array(fitted.classes)
+        classes = as_array(fitted.classes)
         arrays = {"predicted": classes[probabilities.argmax(1)], "probabilities": probabilities, "classes": classes}
         write_arrays(self.out, arrays | observed.arrays())
         _print(observed, arrays["predicted"], probabilities)

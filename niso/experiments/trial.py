@@ -26,6 +26,9 @@ from niso.training.optimizer import spectra
 
 ORTHOGONAL = 1e-2
 """How far entries of (τᵀτ)² may lie from those of τᵀτ where maps are isometries, perhaps of a subspace."""
+MIXED = 1e-2
+"""Relative difference of what a pair's map makes of coefficients, solved alone and beside others, above which it
+depends on these: rounding is less."""
 MOVED = 0.1
 """By how much the parameters of a spectrum are moved, of their root mean square: a stretch of training."""
 _KEPT = "compute all three anew in each call from what is trained, or mend that in retract_"
@@ -89,7 +92,7 @@ def check_rank(kind: type[Method], config: Any, networks: Networks, observed: st
 
 def try_method(method: Method, objective: nn.Module, views: Sequence[Tensor]) -> None:
     """Try what an untrained method makes of a batch, as a step of training and an evaluation will; the generator of the
-    CPU stays as it is. A line says where its maps are not orthogonal, though it says so.
+    CPU stays as it is. A line says where its maps are not orthogonal, though it says so, or depend on other pairs.
 
     Args:
         views: the batch of a step, ψ and Tψ first.
@@ -113,7 +116,10 @@ def try_method(method: Method, objective: nn.Module, views: Sequence[Tensor]) ->
                     raise InputError(f"{name}.solve must give {a.dtype} for coefficients of {a.dtype}, not {tau.dtype}")
                 if method.isometric and (error := _from_orthogonal(tau)) > ORTHOGONAL:
                     say(f"! maps of {name} are not orthogonal (by {error:.2g}) → say isometric = False in its class")
+                alone = method.solve(a[:1], b[:1])  # maps may differ where coefficients are zero
                 b = matmul(tau, a)
+                if finite and (share := relative_error(matmul(alone, a[:1]), b[:1])) > MIXED:
+                    say(f"! maps of {name} depend on the other pairs of their batch (by {share:.2g} of what they give)")
             _given(f"{name}.decode", method.decode, b, tuple(tx.shape), finite)
         with method.precision():
             changes = [view._version for view in views]

@@ -15,7 +15,7 @@ from torch import nn
 
 from niso.collective import together
 from niso.config import to_yaml
-from niso.errors import InputError, Interrupted
+from niso.errors import InputError, Interrupted, TrainingError, first_line
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.known import known
@@ -237,7 +237,12 @@ class _Execution:
             here = place(settings, self.fabric)
             took = {"evaluated": {key: here[key] for key in (*PLACE, "started")}}
         with stage("evaluation"):
-            result = experiment.evaluate()
+            try:
+                result = experiment.evaluate()
+            except FloatingPointError as error:
+                remedy = "look at the data and at networks of your own, or train by a smaller learning rate"
+                problem = f"evaluation: what the trained networks give is not finite ({first_line(error)})"
+                raise TrainingError(f"{problem}; their weights are kept: {remedy}") from error
         if not isinstance(result, Result):
             raise TypeError(
                 f"{settings.experiment}: `evaluate` must give a niso.results.Result, not {type(result).__name__}"

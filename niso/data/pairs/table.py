@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -296,6 +296,13 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
         rows = np.flatnonzero(np.isin(numbers, missing)).tolist()
         raise _absent(name, key, rows, [words[number] for number in missing])
     return numbers.astype(np.int64), words
+
+
+def as_array(classes: Sequence[str | int]) -> np.ndarray:
+    """What classes are, see `integers`, as an array. NumPy makes floats, which round, of numbers some of which are
+    beyond int64."""
+    beyond = any(isinstance(name, int) and name >= 2**63 for name in classes)
+    return np.array(classes, np.uint64 if beyond else None)
 
 
 def is_missing(word: object) -> bool:

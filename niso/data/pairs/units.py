@@ -27,6 +27,8 @@ from niso.data.pairs.tensors import as_tensor
 
 OUTSIDE = 0.5
 """How far observations may lie outside of the range of the data, as a share of its width."""
+RINGING = 0.1
+"""The same of pictures with values 0 … 255, as interpolation leaves them."""
 NARROW = 0.01
 """Share of this width below which observations may be in larger units: metres, not millimetres."""
 ROUNDED = 1e-5
@@ -150,11 +152,12 @@ class Units:
     def check(self, observed: np.ndarray | Tensor, given: np.ndarray | Tensor) -> None:
         """Check that observations are in these units, and given in a type that holds how they vary.
 
-        All but `RARE` values have to lie within the range, or outside of it by half of its width at most, and all
-        pixels; a warning names the others, where channels have one range. So has the mean of a channel with a range of
-        its own. A constant channel has to be that constant somewhere, and a warning says where it is not. Where no
-        range is known, values may not be `EXTREME`. A warning names values that fill hardly any of the range, or of
-        that of a channel, negatives, blank observations, and others that vary by far less, or about another mean.
+        All but `RARE` values have to lie within the range, or outside of it by half of its width at most; pixels by a
+        tenth, and all of them by half. A warning names the others, where channels have one range. So has the mean of a
+        channel with a range of its own. A constant channel has to be that constant somewhere, and a warning says where
+        it is not. Where no range is known, values may not be `EXTREME`. A warning names values that fill hardly any of
+        the range, or of that of a channel, negatives, blank observations, and others that vary by far less, or about
+        another mean.
 
         Args:
             observed: with an axis of channels.
@@ -191,15 +194,17 @@ class Units:
         least, most = self.range or (0.0, 0.0)
         if least == most:
             return False
-        room = (most - least) * OUTSIDE
-        small = floats and self.range == PIXELS and -1 <= low and high <= 1 and (low, high) != (0, 0)
+        pixels = self.range == PIXELS
+        small = floats and pixels and -1 <= low and high <= 1 and (low, high) != (0, 0)
+        far, room = ((most - least) * share for share in (OUTSIDE, RINGING if pixels else OUTSIDE))
         beyond = low < least - room or high > most + room
-        if small or (beyond and (self.range == PIXELS or _share_beyond(seen, least - room, most + room) > RARE)):
+        wrong = small or (pixels and (low < least - far or high > most + far))
+        if wrong or (beyond and _share_beyond(seen, least - room, most + room) > RARE):
             raise ValueError(
                 f"observations lie between {low:g} and {high:g}, but those trained on between {least:g} and {most:g}: "
                 "bring them to the same units"
             )
-        asked = beyond or (0 < high - low < NARROW * (most - least) and self.range != PIXELS)
+        asked = beyond or (0 < high - low < NARROW * (most - least) and not pixels)
         if asked:  # a few values beyond may be those of heavy tails, or stand for missing ones
             warnings.warn(
                 f"observations lie between {low:g} and {high:g}, and those trained on between {least:g} and {most:g}: "

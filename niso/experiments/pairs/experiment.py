@@ -30,6 +30,7 @@ from niso.data.pairs.table import Kind, Table
 from niso.data.pairs.variation import Variation
 from niso.data.shapes.prepared import preparation_of, shapes_within
 from niso.errors import InputError
+from niso.experiments.diagnosis import Finding
 from niso.experiments.experiment import Experiment, Phase, check_batch
 from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, classes_of, frozen_phase, make_head, try_head
 from niso.experiments.own import Own
@@ -365,12 +366,17 @@ class Pairs(Experiment):
             method.grid,
             self.config.architecture in ("identity", "pointwise"),
         )
-        remedy = "give more of them, or other shares by --validation and --test"
-        notes = (
-            *(f"! {subject}: {text}" for subject, text in data.doubts.items()),
-            *((f"! classes: {lacked} → {remedy}",) if (lacked := lacking(data)) else ()),
-        )
+        notes = tuple(map(str, self.doubts))
         return PairsResult(values, pairs, operator, shown, curves=pairs.curves, notes=notes)
+
+    @property
+    def doubts(self) -> tuple[Finding, ...]:
+        """What makes metrics doubtful, as the data says."""
+        found = [Finding(subject, True, text, "") for subject, text in self.data.doubts.items()]
+        if lacked := lacking(self.data):
+            remedy = "give more of them, or other shares by --validation and --test"
+            found.append(Finding("classes", True, lacked, remedy))
+        return tuple(found)
 
     def held_out(self, part: Part) -> Iterator[tuple[Tensor, ...]]:
         """The pairs of a part that metrics are means over, the same for every run; see `PairData.pairs`."""

@@ -40,8 +40,12 @@ INVARIANTS_ROUNDING = Metric(
 """Of runs in half precision."""
 
 
-def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, float]:
-    """What coefficients are like, see `LATENT_METRICS`: whether they, or the invariants aᵀa, collapse."""
+def latent_metrics(a: Float[Tensor, "observations rank channels"], invariants: bool = True) -> dict[str, float]:
+    """What coefficients are like, see `LATENT_METRICS`: whether they, or the invariants aᵀa, collapse.
+
+    Args:
+        invariants: whether aᵀa are any: isometries alone leave them as they are.
+    """
     a = a.double()
     gram = a.mT @ a
     several = {"latent_rank": _effective(gram).mean().item()} if min(a.shape[1:]) >= SEVERAL else {}
@@ -49,8 +53,7 @@ def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, 
         "latent_common": _common(a),
         **several,
         "latent_spread": (a - a.mean(0)).square().mean().sqrt().item(),
-        "invariants_common": _common(gram),
-        "invariants_rank": _varying(gram),
+        **({"invariants_common": _common(gram), "invariants_rank": _varying(gram)} if invariants else {}),
     }
 
 

@@ -119,7 +119,7 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
         in_ascending_order(method, torch.cat(taus)[:shown]) for taus in zip(*(part.taus for part in kept), strict=True)
     ]
     maps = Maps(ordered[0], ordered[1] if first else None, method.map_text)
-    latents |= latent_metrics(a) | mask_metrics(method)
+    latents |= latent_metrics(a, method.has_invariants) | mask_metrics(method)
     return PairEvaluation(means, views, maps, latents, {"singular_values": singular_values(a)})
 
 

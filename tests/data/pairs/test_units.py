@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from niso.data.pairs.reading import Reading
-from niso.data.pairs.scaling import Scaling, bounds_of, ranges_of, scaling_of
+from niso.data.pairs.scaling import BYTES, Scaling, bounds_of, ranges_of, scaling_of
 from niso.data.pairs.table import make_table
-from niso.data.pairs.units import LOST, Units
+from niso.data.pairs.units import LOST, PIXELS, Units
 
 RANDOM = np.random.default_rng(0)
 VARYING = RANDOM.normal(500, 300, (40, 4, 4))
@@ -122,4 +122,18 @@ def test_a_few_values_beyond_the_range_are_asked_about_and_no_pixels():
         units.check(x, x)
     x[:, 0, 0, :2] = 40.0
     with pytest.raises(ValueError, match="bring them to the same units"):
+        units.check(x, x)
+
+
+def test_pictures_less_a_mean_are_refused_and_what_interpolation_leaves_is_not(recwarn):
+    facts = {"kind": "images", "shape": (3, 16, 16), "scaling": BYTES._asdict(), "range": PIXELS}
+    units = Units.of(facts, hidden=False)
+    x = RANDOM.uniform(0, 255, (4, 3, 16, 16))
+    for wrong in (x - 120, x - 127, x + 100, x - np.array([124, 117, 104])[:, None, None]):
+        with pytest.raises(ValueError, match="trained on between 0 and 255: bring them to the same units"):
+            check(units, wrong)
+    check(units, 1.15 * (x - 127.5) + 127.5)
+    assert not recwarn
+    x[0, 0, 0, 0] = -100
+    with pytest.warns(UserWarning, match=r"lie between -100 and 2\d\d.*: are they in the same units"):
         units.check(x, x)
