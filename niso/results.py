@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,13 +47,14 @@ RUN_METRICS = (
 
 
 class Curve(TypedDict):
-    """A metric y against x; each point is a mean over `count` examples."""
+    """A metric y against x; each point is a mean over `count` examples. `logarithmic` axes are y or xy."""
 
     x: list[float]
     y: list[float]
     count: list[int]
     x_label: str
     y_label: str
+    logarithmic: NotRequired[str]
 
 
 @dataclass

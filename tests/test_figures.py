@@ -319,6 +319,18 @@ def test_bands_have_a_line_each_and_a_band_where_there_is_an_error():
         figures.bands([], "x", "y")
 
 
+def test_bands_may_be_logarithmic_and_whole_numbers_have_whole_ticks():
+    x = np.array([1.0, 2, 4])
+    (axes,) = panels(figures.bands([figures.Band("a", x, np.array([1.0, 1e-2, 0]))], "x", "y", "xy"))
+    assert axes.get_xscale() == axes.get_yscale() == "log" and axes.get_ylim()[0] == pytest.approx(figures.curves.FAINT)
+    for figure in (
+        figures.bands([figures.Band("a", x[:2], x[:2]), figures.Band("b", x[:2], x[:2], panel="other")], "x", "y"),
+        figures.cluster_plot(np.ones(1)),
+        figures.matrix_pair(np.ones((1, 1)), np.ones((2, 2)), ("one", "two")),
+    ):
+        assert all(tick % 1 == 0 for axes in panels(figure) for tick in axes.get_xticks())
+
+
 def test_sizes_that_decay_have_a_marker_each_and_a_logarithmic_scale():
     figure = figures.decay(torch.tensor([1.0, 0.77, 2e-3, 1e-4, 1e-12]), "number", "size")
     (axes,) = panels(figure)

@@ -182,6 +182,7 @@ def test_captions_of_training_say_what_terms_are_and_which_axes_are_logarithmic(
         "pretrain,10,100,3,50,,0.1\npretrain,20,1,2,1,,0.1\nhead,10,2,,,0.01,0.1\nhead,20,1,,,1,0.1\n"
     )
     first, second = Page(write_report(run, Known())).words.split("Phase “")[1:]
+    assert first.startswith("pretrain”: 20 steps; each point")
     assert "Terms of the loss are as they are before their weights. Logarithmic axes: loss, equivariance." in first
     assert "Terms" not in second and "Logarithmic" not in second
 

@@ -34,6 +34,10 @@ ALL_MARKED, MARKS = 40, 12
 """Every point of a line of up to so many has a marker; of a longer one, so many have."""
 SMALLEST = 1e-6
 """What is less, of the largest, is nothing but rounding."""
+FAINT = 1e-4
+"""Where logarithmic axes of curves begin, of the largest."""
+WHOLE = (1, 2, 5, 10)
+"""Steps between whole numbers on an axis."""
 
 
 class Band(NamedTuple):
@@ -50,10 +54,13 @@ class Band(NamedTuple):
 
 
 @styled
-def bands(curves: Sequence[Band], x_label: str, y_label: str) -> Figure:
+def bands(curves: Sequence[Band], x_label: str, y_label: str, logarithmic: str = "") -> Figure:
     """Curves with a band of one standard error each, a panel for each title, in one scale, each with its legend below.
 
     The lines of a panel, up to 56 of a colour, differ in colour, marker or stroke.
+
+    Args:
+        logarithmic: the axes that are so: y or xy. What is less than `FAINT` of the largest y is below that axis.
 
     Raises:
         ValueError: there is no curve.
@@ -78,6 +85,12 @@ def bands(curves: Sequence[Band], x_label: str, y_label: str) -> Figure:
             _draw(axes, curve, look)
         axes.set(xlabel=x_label, ylabel=y_label, title=title)
         axes.grid(True)
+    for axis in logarithmic:
+        first.set(**{f"{axis}scale": "log"})
+    if "y" in logarithmic:
+        first.set_ylim(bottom=FAINT * max(largest(as_numpy(curve.y)) for curve in curves))
+    if "x" not in logarithmic and all((as_numpy(curve.x) % 1 == 0).all() for curve in curves):
+        first.xaxis.set_major_locator(MaxNLocator("auto", steps=WHOLE, integer=True))
     for (_, lower), axes in zip(halves, panels_of_titles, strict=True):
         lower.legend(*axes.get_legend_handles_labels(), loc="upper center", ncols=columns, frameon=False, fontsize=9)
     return figure
@@ -94,7 +107,7 @@ def decay(values: Float[Array, " count"], x_label: str, y_label: str) -> Figure:
     axes.set(xlabel=x_label, ylabel=y_label, xlim=(0.5, len(sizes) + 0.5))
     logarithmic(axes, low, high)
     axes.set_ylim(0.7 * low, 1.4 * high)
-    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=WHOLE, integer=True))
     axes.grid(True)
     return figure
 

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from niso.errors import counted
 from niso.figures.curves import COLOURS
@@ -154,5 +155,6 @@ def cluster_plot(eigenvalues: Float[Array, " rank"]) -> Figure:
     axes.scatter(range(len(values)), values, c=[COLOURS[label % len(COLOURS)] for label in labels], s=14)
     axes.set(xlabel="eigenfunction, by ascending eigenvalue", ylabel="learned eigenvalue λ")
     axes.set_title(counted(int(labels.max()) + 1, "cluster"))
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axes.grid(True)
     return figure

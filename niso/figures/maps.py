@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from niso.figures.style import ORANGE, Array, add_bar, as_numpy, largest, on_grid, panels, show, styled
 
@@ -32,6 +33,8 @@ def _draw_pair(pair: list[Axes], matrices: Sequence[np.ndarray], titles: tuple[s
     for axes, values, title in zip(pair, matrices, titles, strict=True):
         add_bar(show(axes, values), axes, shrink=0.85)
         axes.set_title(title)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(MaxNLocator("auto", integer=True))
 
 
 @styled

@@ -153,8 +153,9 @@ def sections(runs: Sequence[Run], known: Ask) -> list[Section]:
 
 
 def comparison_text(sections: Iterable[Section], width: int | None = None) -> str:
-    """The tables of `write_comparison` in characters, for a terminal of this width."""
-    return "\n\n".join(text(section.table, width) for section in sections if section.groups)
+    """The tables of `write_comparison` in characters, for a terminal of this width; of several, each by its name."""
+    tables = {section.name: text(section.table, width) for section in sections if section.groups}
+    return "\n\n".join(f"{name}\n{table}" if len(tables) > 1 else table for name, table in tables.items())
 
 
 def write_comparison(sections: Sequence[Section], out: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from niso.report.groups import Estimate, Group
 from niso.report.pictures import Picture
 from niso.results import Metric
 
+COVERED = 1e-3
+"""Relative difference of two lines below which one covers the other."""
 PANELS = 3
 """Presets, or variants, that have a panel each; of more, all lines are in one."""
 
@@ -59,14 +62,22 @@ def _picture(
         label += f" · {line.settings}" * bool(line.settings) + f" ({len(curves)} seeds)" * (len(curves) > 1)
         x, y = np.array(curves[0]["x"], dtype=float), np.array([point.mean for point in points])
         bands.append(Band(wrapped(label, 40), x, y, error, colour, line.preset * apart))
-    drawn = figures.bands(bands, x_label, y_label)
+    drawn = figures.bands(bands, x_label, y_label, logarithmic=lines[0].runs[0].curves[name].get("logarithmic", ""))
     first = y_label[:1].upper() if y_label[:1].isascii() else y_label[:1]  # τ is no T
     caption = f"{first}{y_label[1:]} against {x_label}"
     caption += "" if alone else f" ({name.replace('_', ' ')})"
     caption += ", of each preset. " if apart else ". "
     if any(band.error is not None for band in bands):
         caption += "Each line is the mean over its seeds, its band the standard error."
+    if hidden := [f"{a.label} and {b.label}" for a, b in combinations(bands, 2) if _same(a, b)]:
+        caption += f" The same line: {'; '.join(hidden)}.".replace("\n", " ")
     return Picture(name, caption, drawn)
+
+
+def _same(one: Band, other: Band) -> bool:
+    """Whether one line lies on the other."""
+    places = one.panel == other.panel and np.array_equal(one.x, other.x)
+    return places and np.allclose(one.y, other.y, rtol=COVERED, equal_nan=True)
 
 
 def _lines(name: str, group: Group) -> list[Group]:

@@ -183,7 +183,8 @@ def _training(run: Run) -> Iterable[Picture]:
     for phase, columns in run.log.items():
         curves = {name: values for name, values in columns.items() if name not in _NOT_CURVES}
         curves |= {name: curves.pop(name) for name in ("learning_rate",) if name in curves}  # last
-        caption = f"Phase “{phase}”: {int(columns['step'][-1]):,} steps"
+        steps = f"{int(columns['step'][-1]):,}"
+        caption = f"Phase “{phase}”: " + (f"{steps} steps" if run.finished else f"logged up to step {steps}")
         if "seconds" in columns:
             caption += f" in {duration(columns['seconds'][-1])}"
         caption += "; each point is the mean since the one before."

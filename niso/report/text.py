@@ -15,7 +15,8 @@ def text(shown: MethodsTable, width: int | None = None) -> str:
     """The table in characters; of a single method, a line for each metric.
 
     With a width it is what fits there: results alone, of those that depend on something the first. Where most of them
-    do not fit, metrics are the rows, unless not even two configurations would stand beside each other.
+    do not fit, metrics are the rows, unless not even two configurations would stand beside each other; where hardly any
+    fit, one by one.
     """
     if len(shown.groups) == 1:
         (group,) = shown.groups
@@ -30,7 +31,8 @@ def text(shown: MethodsTable, width: int | None = None) -> str:
         tables = arranged(shown.results)
         keys = [key for columns in tables for key in list(columns.keys.values())[: 1 if columns.at else None]]
         fitting = next((n for n in range(len(keys), 1, -1) if _fits(_lines(shown, keys[:n]), width)), 1)
-        turned = 2 * fitting < len(keys) and _fitting(_across(_lines(shown, keys)), width) > 2
+        beside = 1 if 4 * fitting < len(keys) else 2
+        turned = 2 * fitting < len(keys) and _fitting(_across(_lines(shown, keys)), width) > beside
         left_out = 0 if turned else len(keys) - fitting
         keys = keys[: len(keys) - left_out]
         notes += [f"{left_out} more column{'s are' if left_out > 1 else ' is'} in the report"] * (left_out > 0)

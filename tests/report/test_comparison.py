@@ -171,8 +171,21 @@ def test_metrics_are_rows_where_most_of_them_do_not_fit(tmp_path):
         "In the report, too: validation, cost and sizes",
     ]
     assert "more column" not in text
-    # one configuration alone is no comparison
-    assert "fifth_of_them" not in comparison_text(sections(paths, ask), width=26)
+    alone = comparison_text(sections(paths, ask), width=26)  # one below the other
+    assert alone.count("fifth_of_them") == 4 and all(len(line) <= 26 for line in alone.splitlines())
+
+
+def test_tables_of_several_experiments_have_their_names(tmp_path):
+    paths = [record(tmp_path, 0, accuracy=0.5), record(tmp_path / "b", 0, experiment="sphere", accuracy=0.25)]
+    lines = comparison_text(sections(paths, ask)).splitlines()
+    assert [lines[lines.index(name) + 1] for name in ("torus", "sphere")] == 2 * ["quick · niso, seed 0"]
+
+
+def test_lines_that_cover_each_other_and_logarithmic_axes_are_told(tmp_path):
+    by = curve((1, 0.01))["by"]
+    paths = [record(tmp_path / m, 0, m, curves={"by": {**by, "logarithmic": "y"}}, accuracy=1) for m in ("niso", "nft")]
+    page = words(paths, tmp_path / "c.html")
+    assert "Share against pixels. The same line: niso and nft." in page
 
 
 def test_a_narrow_terminal_shows_no_published_rows_without_a_value(tmp_path):
@@ -386,7 +399,9 @@ def test_curves_of_all_runs_are_in_one_picture(tmp_path, monkeypatch):
 
     drawn, draw = [], figures.bands
     monkeypatch.setattr(
-        figures, "bands", lambda curves, *labels: drawn.append((curves, labels)) or draw(curves, *labels)
+        figures,
+        "bands",
+        lambda curves, *labels, **more: drawn.append((curves, labels)) or draw(curves, *labels, **more),
     )
     paths = [run(tmp_path / str(seed), seed, curves=curve(y), accuracy=1.0) for seed, y in enumerate(((1, 0), (0, 0)))]
     paths.append(record(tmp_path / "r", 0, "nft", curves=curve((0.25, 0.5)), accuracy=1.0))
@@ -406,7 +421,9 @@ def test_a_method_has_one_colour_in_all_figures_of_an_experiment(tmp_path, monke
     from niso import figures
 
     seen, draw = [], figures.bands
-    monkeypatch.setattr(figures, "bands", lambda curves, *labels: seen.append(curves) or draw(curves, *labels))
+    monkeypatch.setattr(
+        figures, "bands", lambda curves, *labels, **more: seen.append(curves) or draw(curves, *labels, **more)
+    )
     others = {"angles": {"x": [1, 2], "y": [3, 4], "x_label": "share", "y_label": "τ"}, "by_b": curve((1, 1))["by"]}
     runs = [
         run(tmp_path / method, 0, method, curves=curve((1, 0)) | (others if method == "nft" else {}), accuracy=1.0)

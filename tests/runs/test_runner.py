@@ -247,6 +247,16 @@ def test_tensors_of_an_earlier_evaluation_do_not_stay(finished, monkeypatch):
         assert Run.open(finished).facts.get("tensors", []) == names
 
 
+def test_an_evaluation_that_is_not_finite_is_one_line(finished, monkeypatch, niso):
+    def broken(experiment):
+        raise FloatingPointError("polar: matrices [0] hold NaN")
+
+    monkeypatch.setattr(EXPERIMENTS.find("torus"), "evaluate", broken)
+    status, _, err = niso("evaluate", finished)
+    assert status == 1 and "evaluation: what the trained networks give is not finite (polar: matrices [0] hold" in err
+    assert (finished / "weights.safetensors").exists()
+
+
 def test_parts_of_a_batch_that_were_changed_in_training_are_told(finished):
     edit(finished, steps=6, batch_size=1, accumulation=1)
     settings = yaml.safe_load((finished / "config.yaml").read_text())

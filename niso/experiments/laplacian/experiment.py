@@ -362,6 +362,7 @@ class LaplacianExperiment(Experiment):
                 "count": [len(a)] * len(counts),
                 "x_label": "crops that a map is solved from, of three channels each",
                 "y_label": "relative map error on others",
+                "logarithmic": "xy",
             }
             for key, mask in MASKS.items()
         }

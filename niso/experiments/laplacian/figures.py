@@ -57,16 +57,15 @@ def map_errors(result: LaplacianResult) -> Picture:
     labels = ("orthogonal maps that nearly commute with Ω", "orthogonal maps without the operator")
     curves = [result.curves[key] for key in MASKS]
     bands = [
-        figures.Band(label, np.array(curve["x"]), np.maximum(curve["y"], 1e-5), colour=number)  # 0 is below the axis
+        figures.Band(label, np.array(curve["x"]), np.array(curve["y"]), colour=number)
         for number, (label, curve) in enumerate(zip(labels, curves, strict=True))
     ]
-    picture = figures.bands(bands, curves[0]["x_label"], curves[0]["y_label"])
-    picture.axes[0].set(xscale="log", yscale="log", ylim=(1e-4, None))
+    picture = figures.bands(bands, curves[0]["x_label"], curves[0]["y_label"], curves[0]["logarithmic"])
     return Picture(
         "map_errors",
         "Errors of maps on crops that they were not solved from. A map that commutes with Ω is found from as many "
-        "channels as its largest eigenspace has dimensions. One without the operator is found, exactly, from as many "
-        "channels as there are eigenfunctions; from fewer it is 0 on what they do not show.",
+        "channels as its largest eigenspace has dimensions. One without the operator takes as many channels as there "
+        "are eigenfunctions; from fewer it is 0 on what they do not show. What ends at the lower edge is below it.",
         picture,
     )
 

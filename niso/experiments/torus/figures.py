@@ -19,9 +19,9 @@ def eigenfunctions(result: LaplacianResult) -> Picture:
     nearest = shared.nearest_harmonics(result, torch.ones(len(spectrum.mass)))
     return Picture(
         "eigenfunctions",
-        "Learned eigenfunctions in ascending eigenvalue (left), and beside each its projection on the true frequency "
-        "plane that it is matched to (right), on the same scale: faint where little of it lies there. Where the two "
-        "agree, the harmonic was found; within a plane sine and cosine are free to turn.",
+        "Learned eigenfunctions in ascending eigenvalue, and for each its projection on the true frequency plane that "
+        "it is matched to, on the same scale: faint where little of it lies there. Where the two agree, the harmonic "
+        "was found; within a plane sine and cosine are free to turn.",
         figures.eigenfunction_mosaic(
             spectrum.eigenfunctions[:, order], result.grid, spectrum.eigenvalues[order], nearest[:, order]
         ),

@@ -67,6 +67,7 @@ def singular_values(a: Float[Tensor, "observations rank channels"]) -> Curve:
         "count": [len(a)] * len(share),
         "x_label": "singular value of the coefficients",
         "y_label": "size, relative to the first (mean)",
+        "logarithmic": "y",
     }
 
 
@@ -77,10 +78,12 @@ def mask_metrics(method: Method) -> dict[str, float]:
         return {}
     sizes: Int[Tensor, " clusters"] = metrics.clusters(spectrum.eigenvalues).bincount()
     rank = len(mask)
+    if rank == 1:  # which no other is like, nor unlike
+        return {"clusters": 1}
     return {
-        "mask_mean": ((mask.sum() - rank) / max(rank * (rank - 1), 1)).item(),
+        "mask_mean": ((mask.sum() - rank) / (rank * (rank - 1))).item(),
         "clusters": len(sizes),
-        **({"single_eigenvalues": int((sizes == 1).sum()) / rank} if rank > 1 else {}),
+        "single_eigenvalues": int((sizes == 1).sum()) / rank,
     }
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from niso.methods.evaluation.latents import latent_metrics, singular_values
+from niso.methods.evaluation.latents import latent_metrics, mask_metrics, singular_values
 from niso.methods.evaluation.pairs import evaluate_pairs
 from tests.methods.evaluation.planted import POINTS, TRUTH, batches, make
 
@@ -23,6 +23,7 @@ def test_latents_are_judged_by_their_variation():
 
 def test_latents_of_a_few_directions_have_no_rank():
     assert "latent_rank" not in latent_metrics(torch.randn(5, 6, 3))
+    assert not latent_metrics(torch.randn(5, 6, 3), invariants=False).keys() & {"invariants_common", "invariants_rank"}
     assert "latent_rank" in latent_metrics(torch.randn(5, 6, 4))
     assert latent_metrics(torch.randn(5, 6, 1))["invariants_rank"] == 1  # one channel: aᵀa / ‖aᵀa‖ is always 1
     rounding = 1 + 1e-8 * torch.randn(5, 1, 1, dtype=torch.float64)
@@ -37,6 +38,12 @@ def test_a_mask_is_judged_by_its_clusters():
     assert latents["single_eigenvalues"] == (sizes == 1).sum().item() / POINTS
     others = ~torch.eye(POINTS, dtype=torch.bool)
     assert latents["mask_mean"] == pytest.approx(method.mask()[others].mean().item(), rel=1e-5)
+
+
+def test_a_single_eigenvalue_has_no_other_to_be_like():
+    method = make()
+    method.mask = lambda: torch.ones(1, 1)
+    assert mask_metrics(method) == {"clusters": 1}
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
