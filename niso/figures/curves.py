@@ -90,7 +90,7 @@ def bands(curves: Sequence[Band], x_label: str, y_label: str, logarithmic: str =
     if "y" in logarithmic:
         first.set_ylim(bottom=FAINT * max(largest(as_numpy(curve.y)) for curve in curves))
     if "x" not in logarithmic and all((as_numpy(curve.x) % 1 == 0).all() for curve in curves):
-        first.xaxis.set_major_locator(MaxNLocator("auto", steps=WHOLE, integer=True))
+        first.xaxis.set_major_locator(MaxNLocator("auto", steps=WHOLE, integer=True, min_n_ticks=1))
     for (_, lower), axes in zip(halves, panels_of_titles, strict=True):
         lower.legend(*axes.get_legend_handles_labels(), loc="upper center", ncols=columns, frameon=False, fontsize=9)
     return figure
@@ -107,7 +107,7 @@ def decay(values: Float[Array, " count"], x_label: str, y_label: str) -> Figure:
     axes.set(xlabel=x_label, ylabel=y_label, xlim=(0.5, len(sizes) + 0.5))
     logarithmic(axes, low, high)
     axes.set_ylim(0.7 * low, 1.4 * high)
-    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=WHOLE, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=WHOLE, integer=True, min_n_ticks=1))
     axes.grid(True)
     return figure
 

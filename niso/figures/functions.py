@@ -155,6 +155,6 @@ def cluster_plot(eigenvalues: Float[Array, " rank"]) -> Figure:
     axes.scatter(range(len(values)), values, c=[COLOURS[label % len(COLOURS)] for label in labels], s=14)
     axes.set(xlabel="eigenfunction, by ascending eigenvalue", ylabel="learned eigenvalue λ")
     axes.set_title(counted(int(labels.max()) + 1, "cluster"))
-    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
     axes.grid(True)
     return figure

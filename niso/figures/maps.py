@@ -34,7 +34,7 @@ def _draw_pair(pair: list[Axes], matrices: Sequence[np.ndarray], titles: tuple[s
         add_bar(show(axes, values), axes, shrink=0.85)
         axes.set_title(title)
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(MaxNLocator("auto", integer=True))
+            axis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
 
 
 @styled

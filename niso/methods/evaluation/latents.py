@@ -79,7 +79,7 @@ def mask_metrics(method: Method) -> dict[str, float]:
     sizes: Int[Tensor, " clusters"] = metrics.clusters(spectrum.eigenvalues).bincount()
     rank = len(mask)
     if rank == 1:  # which no other is like, nor unlike
-        return {"clusters": 1}
+        return {"clusters": 1.0}
     return {
         "mask_mean": ((mask.sum() - rank) / (rank * (rank - 1))).item(),
         "clusters": len(sizes),
