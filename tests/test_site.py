@@ -34,7 +34,8 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
     assert "equivariance_error" in (tmp_path / "reference" / "metrics.html").read_text(encoding="utf-8")
     shapes = (tmp_path / "experiments" / "shapes.html").read_text(encoding="utf-8")
     assert "\N{NO-BREAK SPACE}± " not in shapes and shapes.count("\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}") > 10
-    assert "--eigenvalue-noise" in (tmp_path / "reference" / "settings.html").read_text(encoding="utf-8")
+    settings = (tmp_path / "reference" / "settings.html").read_text(encoding="utf-8")
+    assert "--eigenvalue-noise" in settings and "Probability of spectral dropout." in settings
 
 
 def test_every_picture_of_the_documents_is_shown():

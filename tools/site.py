@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import html
 import inspect
@@ -22,11 +23,11 @@ import tempfile
 import tomllib
 from collections.abc import Iterator
 from contextlib import chdir
-from functools import reduce
+from functools import cache, reduce
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import griffe
 import matplotlib
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
@@ -140,7 +141,6 @@ def metrics_page() -> str:
 
 def settings_page() -> str:
     """Every setting of every experiment, by its flag, with its value in the first preset."""
-    package = griffe.load("niso", search_paths=[str(ROOT)])
     lines = [
         "# All settings\n\n`niso run EXPERIMENT --help` shows those that are changed most, `--help-all` these. A value "
         "is that of the first preset; `config.yaml` of a run has them all."
@@ -149,24 +149,35 @@ def settings_page() -> str:
         kind = EXPERIMENTS.find(name)
         first, config = next(iter(kind.presets.items()))
         lines.append(f"\n## niso run {name}\n\n| setting | in `{first}` | what it is |\n| --- | --- | --- |")
-        for flag, value, text in _settings(config, package):
+        for flag, value, text in _settings(config):
             lines.append(f"| `{flag}` | `{value}` | {text} |")
     return "\n".join(lines) + "\n"
 
 
-def _settings(config: Any, package: Any) -> Iterator[tuple[str, Any, str]]:
+def _settings(config: Any) -> Iterator[tuple[str, Any, str]]:
     """Flag, value and docstring of each setting of a configuration, and of those inside it."""
     for path, flag in reversed(flags_of(type(config)).items()):
         *outer, name = path.split(".")
         owner = reduce(getattr, outer, config)
-        yield flag, getattr(owner, name), _docstring(type(owner), name, package)
+        yield flag, getattr(owner, name), _docstring(type(owner), name)
 
 
-def _docstring(kind: type, name: str, package: Any) -> str:
+def _docstring(kind: type, name: str) -> str:
     """What stands below a field of a dataclass, in one line."""
     for owner in kind.__mro__:
         if name in inspect.get_annotations(owner):
-            found = package[f"{owner.__module__}.{owner.__qualname__}".removeprefix("niso.")].members[name]
-            text = found.docstring.value if found.docstring else ""
-            return " ".join(text.split()).replace("|", "\\|")
+            return " ".join(_docstrings(owner).get(name, "").split()).replace("|", "\\|")
     return ""
+
+
+@cache
+def _docstrings(kind: type) -> dict[str, str]:
+    """What stands below each field of a dataclass that has such a text, by the field's name."""
+    (definition,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(definition, ast.ClassDef)
+    return {
+        field.target.id: text.value.value
+        for field, text in pairwise(definition.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }
