@@ -864,11 +864,24 @@ SMALL = (
         (PointLess, r"PointLess\.make must give a spectrum of (\d+) points and rank 4, not of (?!\1)\d+ and 4"),
         (Unmade, r"Unmade\.make fails: ZeroDivisionError: float division by zero"),
         (NoSpectrum, r"NoSpectrum\.make must give a niso.spectrum.SpectrumModule, not torch.float32 of"),
+        (Negative, "spectrum wrong: Negative: eigenvalues must not be negative"),
+    ],
+)
+def test_a_head_or_a_spectrum_of_another_form_is_named_before_training(refused, tmp_path, monkeypatch, part, message):
+    registry, flag = (SPECTRA, "--spectrum") if issubclass(part, Smooth) else (HEADS, "--classifier")
+    monkeypatch.setitem(registry, "wrong", f"{__name__}.{part.__name__}")
+    line = refused("run", *SMALL.split(), flag, "wrong", "--out", tmp_path / "run")
+    assert re.search(message, line), line
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
         (InTuples, "spectrum wrong: InTuples must give a niso.Spectrum, of mass, eigenfunctions and .*, not tuple"),
         (RankLessValues, r"spectrum wrong: RankLessValues: eigenvalues must be \(rank,\) with rank 4, not \(3,\)"),
         (InColumns, r"spectrum wrong: InColumns: mass must be \(points,\) with points (\d+), not \(\1, 1\)"),
         (Complex, "spectrum wrong: Complex: eigenfunctions must hold floating-point numbers, not torch.complex64"),
-        (Negative, "spectrum wrong: Negative: eigenvalues must not be negative"),
         (Massless, "spectrum wrong: Massless: a mass must be positive and finite at every point"),
         (NotFinite, "spectrum wrong: NotFinite: a spectrum must be finite"),
         (Wide, "spectrum wrong: Wide: eigenfunctions must be M-orthonormal, but ΦᵀMΦ differs from I by 8"),
@@ -888,12 +901,11 @@ SMALL = (
         (Uncopied, "spectrum wrong: Uncopied cannot be copied: ZeroDivisionError"),
     ],
 )
-def test_a_head_or_a_spectrum_of_another_form_is_named_before_training(refused, tmp_path, monkeypatch, part, message):
-    registry, flag = (SPECTRA, "--spectrum") if issubclass(part, Smooth) else (HEADS, "--classifier")
-    monkeypatch.setitem(registry, "wrong", f"{__name__}.{part.__name__}")
-    line = refused("run", *SMALL.split(), flag, "wrong", "--out", tmp_path / "run")
-    assert re.search(message, line), line
-    assert not (tmp_path / "run").exists()
+def test_a_spectrum_of_another_form_is_named(part, message):
+    """As a command does that tries it, of which `Negative` above is one."""
+    made = part.make(None, box, (4, 4), 4)
+    with pytest.raises(InputError, match=message):
+        try_spectrum(f"spectrum wrong: {part.__name__}", made, device=torch.device("cpu"))
 
 
 def test_a_spectrum_of_poses_is_tried_before_clips_are_made(refused, tmp_path, monkeypatch):
