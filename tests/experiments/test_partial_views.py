@@ -18,8 +18,10 @@ CURVE = {"homnist": "accuracy_by_covered_share", "pose": "rotation_error_by_cove
 VALIDATION = {"homnist": {}, "pose": {"validation": 0.34}}
 
 
-@EVERY
-@pytest.mark.parametrize("confidence", ["none", "given", "learned"])
+@pytest.mark.parametrize(
+    ("name", "confidence"),
+    [("homnist", "none"), *((name, confidence) for name in METRIC for confidence in ("given", "learned"))],
+)
 def test_occlusion_is_trained_with_and_measured(make_tiny, train_phases, drawn, name, confidence):
     experiment = make_tiny(name, occlusion=0.4, confidence=confidence, **VALIDATION[name])
     *_, pretrained, completed = train_phases(experiment)[:2]

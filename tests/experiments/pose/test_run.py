@@ -38,8 +38,10 @@ def test_a_run_leaves_metrics_facts_and_a_report(trained):
     assert VALIDATION <= run.described.keys()
 
 
-@pytest.mark.parametrize("precision", ["64-true", "bf16-mixed", "32-true"])
-@pytest.mark.parametrize("method", ["niso", "vit"])
+@pytest.mark.parametrize(
+    ("method", "precision"),
+    [("niso", "64-true"), ("niso", "bf16-mixed"), ("niso", "32-true"), ("vit", "64-true"), ("vit", "bf16-mixed")],
+)
 def test_runs_of_every_precision_end_and_are_read_in_it(
     settings, trained_once, prepared_frames, tmp_path, method, precision
 ):
