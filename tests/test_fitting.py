@@ -1016,7 +1016,7 @@ def test_weights_of_other_points_are_named(capsys):
 
 
 def test_volumes_in_bytes_are_scaled_by_their_own_range():
-    x = np.random.default_rng(0).integers(0, 100, (16, 1, 8, 8, 8)).astype(np.uint8)
+    x = np.random.default_rng(0).integers(0, 100, (16, 1, 4, 4, 4)).astype(np.uint8)
     units = niso.fit(x, transform="shift", latent_channels=4, **FEW).units
     assert units.scaling.scale == (49.5,) and not units.bytes
 

@@ -86,7 +86,7 @@ def test_labels_may_be_whole_floats_or_missing(niso, tmp_path):
         x + np.arange(30, dtype=np.uint8)[:, None, None, None] % 9,
         transform="rotation",
         label=label,
-        head={"steps": 60},
+        head={"steps": 20},
         **few,
     )
     folder = fitted.save(tmp_path / "model")
