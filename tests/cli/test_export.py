@@ -73,7 +73,8 @@ def test_programs_of_torch_give_the_same(classifier, tmp_path, observed, refused
     assert [line.partition(": ")[0] for line in lines] == list(map(str, paths))
     assert lines[-1] == f"{paths[-1]}: float32 (batch, 3, 8, 8) → (batch, 2) of cat, dog"
     fitted = library.load(classifier)
-    encode, decode, solve, predict = (torch.export.load(path).module() for path in paths)
+    programs = [torch.export.load(path) for path in paths]
+    encode, decode, solve, predict = (program.module() for program in programs)
     for x, tx in observed:
         a = fitted.encode(x)
         np.testing.assert_allclose(encode(torch.from_numpy(x)).numpy(), a, atol=1e-5)
@@ -82,8 +83,8 @@ def test_programs_of_torch_give_the_same(classifier, tmp_path, observed, refused
         np.testing.assert_allclose(tau, fitted.map(x, tx), atol=1e-4)
         found = predict(torch.from_numpy(x)).detach().numpy()
         np.testing.assert_allclose(found, fitted.probabilities(x), atol=1e-5)
-    for path in paths:  # without traces of how they were made, which name folders, and without examples of inputs
-        assert b"export.py" not in path.read_bytes() and torch.export.load(path).example_inputs is None
+    for path, program in zip(paths, programs, strict=True):  # no traces of how they were made, and no examples
+        assert b"export.py" not in path.read_bytes() and program.example_inputs is None
     imported = re.findall(r"after `(import [a-z.]+)`", f"{Options.__doc__}{GUIDE.read_text(encoding='utf-8')}")
     assert len(imported) == 2 and len(set(imported)) == 1  # all that a process of its own needs, by help and guide
     load = f"{imported[0]}; import torch; torch.export.load({str(tmp_path / 'out' / 'map.pt2')!r})"

@@ -126,23 +126,6 @@ def test_autocast_stays_close_and_trains():
     assert all(p.grad.isfinite().all() for p in [*encoder.parameters(), *decoder.parameters()])
 
 
-EXPORT = """
-import torch
-from niso.networks import ConvConfig, ConvEncoder
-
-torch.set_num_threads(1)
-config = ConvConfig((8, 12), image_channels=3, channels=(4, 6), blocks=1, latent_channels=5, stem_channels=3)
-encoder, image = ConvEncoder(config), torch.randn(2, 3, 8, 12)
-exported = torch.export.export(encoder, (image,)).module()  # one graph, without a break
-torch.testing.assert_close(exported(image), encoder(image))
-"""
-
-
-@pytest.mark.slow
-def test_export(outside):
-    outside(EXPORT)
-
-
 def test_initial_weights_are_lecun_normal():
     torch.manual_seed(0)
     block = ConvEncoder(ConvConfig(channels=(64,), blocks=2)).layers[3]
