@@ -151,7 +151,7 @@ def test_scores_that_are_not_finite_are_no_class(monkeypatch):
     x, tx = shifted()
     model = niso.fit(x, tx, label=np.arange(len(x)) % 2, head={"steps": 2}, **FEW)
     with monkeypatch.context() as patch:
-        patch.setattr(type(model), "classes", (6, 2**63 + 1025))  # which NumPy makes floats of
+        patch.setattr(model, "classes", (6, 2**63 + 1025))  # which NumPy makes floats of
         assert set(model.predict(x).tolist()) <= {6, 2**63 + 1025}
     monkeypatch.setattr(type(model.classifier.head), "forward", lambda self, a: torch.full((len(a), 2), torch.nan))
     for use in (model.predict, model.probabilities):
