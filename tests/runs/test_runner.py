@@ -253,7 +253,7 @@ def test_an_evaluation_that_is_not_finite_is_one_line(finished, monkeypatch, nis
 
     monkeypatch.setattr(EXPERIMENTS.find("torus"), "evaluate", broken)
     status, _, err = niso("evaluate", finished)
-    assert status == 1 and "evaluation: what the trained networks give is not finite (polar: matrices [0] hold" in err
+    assert status == 2 and "evaluation: what the trained networks give is not finite (polar: matrices [0] hold" in err
     assert (finished / "weights.safetensors").exists()
 
 
