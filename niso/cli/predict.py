@@ -103,6 +103,8 @@ def _compared(labels: Sequence[Any], predicted: Sequence[Any], classes: Sequence
 
 def _word(label: Any) -> str:
     """A label to be compared: whole floats, as beside missing values, and booleans are the same classes as integers."""
+    from niso.data.pairs.table import composed_word
+
     if isinstance(label, bool) or (isinstance(label, float) and label.is_integer()):
         label = int(label)
-    return str(label)
+    return str(composed_word(label))

@@ -14,7 +14,8 @@ _COMMON = 50
 def groups_in_common(
     collection: Int[np.ndarray, " items"], item: Int[np.ndarray, " items"], count: int
 ) -> Int[np.ndarray, " count"]:
-    """A number for each collection; the same for two of which one has half of its items or more in the other.
+    """A number for each collection; the same for two of which one has half of its items or more in the other. A single
+    common item, as a title or a black frame, tells copies only where both have no other.
 
     Args:
         collection: the number of each item's collection, 0 … count − 1.
@@ -26,5 +27,6 @@ def groups_in_common(
     shared, items = (own @ own.T).tocoo(), np.asarray(own.sum(1)).ravel()
     first, second = shared.coords
     alike = 2 * shared.data >= np.minimum(items[first], items[second])
+    alike &= (shared.data > 1) | (np.maximum(items[first], items[second]) == 1)
     graph = coo_array((alike[alike], (first[alike], second[alike])), (count, count))
     return connected_components(graph, directed=False)[1]

@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image, ImageOps
 
 from niso.data.evenly import evenly
-from niso.data.squares import as_rgb, image_file, opened
+from niso.data.squares import as_rgb, image_file, is_deep, opened
 from niso.files.digests import digest
 from niso.files.search import files_below, natural
 
@@ -56,19 +56,19 @@ def other_formats(place: Path) -> str:
 
 
 def rounded_grey(place: Path) -> str:
-    """That of grey of 16 bits, in a picture or in a folder and below, 8 are kept; empty where there is none."""
+    """That of 16 bits, in a picture or in a folder and below, 8 are kept; empty where there are none."""
     files = pictures_in(place) if place.is_dir() else [place]
     some = (files[number] for number in evenly(_LOOKED_AT, len(files)).tolist())
-    return "grey of 16 bits is read in steps of 256" if any(map(_has_16_bits, some)) else ""
+    return next((f"{what} of 16 bits is read in steps of 256" for what in map(_of_16_bits, some) if what), "")
 
 
-def _has_16_bits(path: Path) -> bool:
-    """Whether a picture is grey of 16 bits, by its header; not where that cannot be read: reading names the file."""
+def _of_16_bits(path: Path) -> str:
+    """What of a picture has 16 bits, by its header; empty where that cannot be read: reading names the file."""
     try:
         with image_file(path) as image:
-            return image.mode.startswith("I")
+            return "grey" if image.mode.startswith("I") else "colour" if is_deep(image) else ""
     except Exception:  # Pillow raises errors of many kinds
-        return False
+        return ""
 
 
 def open_picture(path: Path) -> Image.Image:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from niso.errors import InputError, unreadable
 
+_SIDES = (Base.ImageWidth, Base.ImageLength)
 _NUMBERS = "save it in 8 bits, or, where values count, as of depth, all files as arrays (n, C, H, W)"
 
 
@@ -55,7 +56,7 @@ def opened(path: Path, called: str) -> Iterator[Image.Image]:
     """
     try:
         with image_file(path) as image:
-            image.info["deep"] = any(";16" in str(tile[3]) for tile in image.tile)  # none once pixels are read
+            image.info["deep"] = is_deep(image)
             tags = getattr(image, "tag_v2", {})  # of a TIFF
             image.info["negative"] = image.mode.startswith("I;16") and tags.get(Base.PhotometricInterpretation) == 0
             yield image
@@ -70,6 +71,11 @@ def opened(path: Path, called: str) -> Iterator[Image.Image]:
     except Exception as error:  # Pillow raises errors of many kinds for damaged files
         reason = "it is not an image" if isinstance(error, UnidentifiedImageError) else ""
         raise InputError(f"{called} cannot be read {unreadable(error, 'repair or remove it', reason)}") from error
+
+
+def is_deep(image: ImageFile.ImageFile) -> bool:
+    """Whether the colours of an image file, whose pixels are not read yet, have 16 bits."""
+    return any(";16" in str(tile[3]) for tile in image.tile)
 
 
 def _too_large(error: Image.DecompressionBombError) -> str:
@@ -115,7 +121,7 @@ def _in_8_bits(grey: np.ndarray) -> np.ndarray:
 def _check_8_bits(colours: Image.Image) -> None:
     """InputError where the upper 8 of 16 bits are those of values of another range, e.g. of 12 bits, nearly black."""
     most = max(int(np.asarray(band).max()) for band in colours.convert("RGB").split())
-    if most < 1 << 4:
+    if 0 < most < 1 << 4:  # black is black in any range
         raise InputError(f"its colours are at most {most * 256 + 255}, not of full 16 bits: save it in 8 bits")
 
 
@@ -151,6 +157,9 @@ def read_turned(path: Path, size: int) -> tuple[Image.Image, tuple[int, int], in
     known for: the height and width, and the orientation by EXIF (1 for upright). Errors as of `read_square`."""
     with opened(path, path.name) as image:
         width, height = image.size
+        if image.format == "TIFF":  # whose size Pillow turns already
+            tags = getattr(image, "tag_v2", {})
+            width, height = (int(tags.get(tag, size)) for tag, size in zip(_SIDES, image.size, strict=True))
         image.draft(None, (3 * size // 2, 3 * size // 2))  # JPEG at ½, ¼ …: faster, and storing it loses far more
         orientation = image.getexif().get(Base.Orientation, 1)
         if not 1 < orientation <= 8:

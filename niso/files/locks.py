@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import FileLock, SoftFileLock, Timeout
 
 from niso.errors import InputError
 from niso.messages import say
@@ -17,7 +17,8 @@ PATIENCE = 1.0
 
 @contextmanager
 def locked(folder: Path, wait: bool = False) -> Iterator[None]:
-    """Keep other processes from working on a folder; a lock ends with its process, however that ends.
+    """Keep other processes from working on a folder; a lock ends with its process, however that ends, where the file
+    system knows locks.
 
     Args:
         wait: until no other process works on it, instead of an error; after `PATIENCE`, a line says so.
@@ -30,7 +31,10 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
         held = lock.acquire(timeout=PATIENCE if wait else 0)
     except Timeout as error:
         if not wait:
-            raise InputError(f"another process works on {folder}: wait for it, or stop it first") from error
+            problem = f"another process works on {folder}: wait for it, or stop it first"
+            if isinstance(lock, SoftFileLock):  # of file systems that know no locks: it outlives its process
+                problem += f"; if none does any more, remove {lock.lock_file}"
+            raise InputError(problem) from error
         from niso.collective import process  # torch is slow to import
 
         if process()[0] == 0:  # of processes that train together, one says so

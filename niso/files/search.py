@@ -33,15 +33,16 @@ def walk(folder: Path, links: bool = False) -> Iterator[tuple[str, list[str], li
 def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
     """Files with one of these endings in a folder and below, in the order of their paths.
 
-    Hidden files and folders are passed over, and so are run folders. Links to folders are followed, each folder once;
-    links to nothing are among the files, for who reads them to refuse.
+    Hidden files and folders are passed over, and so are run folders. Links to folders are followed, each folder once,
+    by its own name if that is beside the link; links to nothing are among the files, for who reads them to refuse.
 
     Raises:
         OSError: a folder cannot be read.
     """
     found, seen = list[Path](), set[str]()
     for place, folders, names in walk(folder, links=True):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        shown_folders = (name for name in folders if not name.startswith("."))
+        folders[:] = sorted(shown_folders, key=lambda name: (os.path.islink(os.path.join(place, name)), name))
         if holds_run(names) or (real := os.path.realpath(place)) in seen:
             folders.clear()
             continue

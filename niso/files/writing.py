@@ -16,6 +16,7 @@ from typing import BinaryIO
 import numpy as np
 
 from niso.errors import InputError, NisoError, first_line, remedy
+from niso.files.digests import digest
 
 STALE = 3600.0
 """Seconds after which nobody writes a temporary file any more, though its process seems to live: numbers come again."""
@@ -60,7 +61,7 @@ def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
     for stale in temporaries(path):  # of a process killed while it wrote
         if not _writing(stale):
             stale.unlink(missing_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}-{_machine()}.tmp")
+    temporary = path.with_name(f".{_short(path.name)}.{os.getpid()}-{threading.get_ident()}-{_machine()}.tmp")
     try:
         with open(temporary, "wb") as file:
             yield file
@@ -87,16 +88,24 @@ def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
 
 def temporaries(path: Path) -> Iterator[Path]:
     """Files beside `path` that were to replace it, or will be."""
-    return path.parent.glob(f".{glob.escape(path.name)}.*.tmp")
+    return path.parent.glob(f".{glob.escape(_short(path.name))}.*.tmp")
+
+
+def _short(name: str) -> str:
+    """A file's name, or a word for a long one: names have 255 bytes at most."""
+    written = os.fsencode(name)
+    return name if len(written) <= 160 else digest(written)
 
 
 def _linked(temporary: Path, path: Path) -> bool:
-    """Give a file its name, if no file has it; False where the file system has no links."""
+    """Give a file its name, if no file has it; False where the file system has no links: the name is then taken, and a
+    process that is killed before the file has it leaves it empty."""
     try:
         os.link(temporary, path)
     except FileExistsError:
         raise
     except OSError:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
         return False
     temporary.unlink()
     return True
@@ -104,7 +113,7 @@ def _linked(temporary: Path, path: Path) -> bool:
 
 def _machine() -> str:
     """What names of temporary files call this machine: several may share a folder."""
-    return re.sub(r"\W", "", platform.node())[:16]
+    return digest(platform.node().encode())
 
 
 def _writing(temporary: Path) -> bool:

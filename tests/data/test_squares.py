@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from PIL.ExifTags import Base
 
-from niso.data.pictures import open_picture, pictures_in, size_of
+from niso.data.pictures import open_picture, pictures_in, rounded_grey, size_of
 from niso.data.squares import read_square, read_turned, square
 from niso.errors import InputError
 
@@ -151,6 +151,9 @@ def test_pictures_are_turned_upright_and_their_cameras_with_them(tmp_path):
     also, size, orientation = read_turned(tmp_path / "turned.png", 4)
     assert also == upright and size == (4, 8) and orientation == 8
     assert open_picture(tmp_path / "turned.png").size == (4, 8)
+    image.save(tmp_path / "turned.tif", exif=exif)  # whose size Pillow turns itself
+    assert read_square(tmp_path / "turned.tif", 4)[1] == (8, 4)
+    assert read_turned(tmp_path / "turned.tif", 4)[1:] == ((4, 8), 8)
 
 
 @pytest.mark.parametrize(("colour", "channels"), [(2, 3), (6, 4), (4, 2)])
@@ -167,6 +170,9 @@ def test_colours_of_16_bits_are_scaled_and_those_of_12_refused(tmp_path, colour,
     for read in (lambda path: read_square(path, 8), open_picture):
         with pytest.raises(InputError, match="its colours are at most 4095, not of full 16 bits: save it in 8 bits"):
             read(tmp_path / "dark.png")
+    (tmp_path / "full.png").write_bytes(png_of_16_bits(0 * values, colour))
+    assert rounded_grey(tmp_path / "full.png") == "colour of 16 bits is read in steps of 256"
+    read_square(tmp_path / "full.png", 8)  # black is no darkness
 
 
 def png_of_16_bits(values, colour):

@@ -85,6 +85,12 @@ def test_prepared_shapes_are_read_with_their_classes(prepared, write_shapes, tmp
     with pytest.raises(InputError, match="NaN"):
         read(own / "class1")
     assert read(own / "class1/1.npy").label.tolist() == ["class1"] * 5
+    (own / "class1/2.npy").unlink()
+    with pytest.raises(InputError, match=r"2\.npy is missing"):
+        read(own / "class1")
+    (own / "refused.json").unlink()
+    with pytest.raises(InputError, match="own is not finished: give the same command again"):
+        read(own)
     (own / "class1/1.json").unlink()  # an array as any other
     assert read(own / "class1/1.npy").label is None
 

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from filelock import SoftFileLock
 
 from niso.errors import InputError
 from niso.files.locks import locked
@@ -18,6 +19,13 @@ def test_a_locked_folder_is_refused_until_it_is_free(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="another process works on"), locked(tmp_path):
             pass
     with locked(tmp_path):
+        pass
+
+
+def test_a_lock_that_outlives_its_process_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("niso.files.locks.FileLock", SoftFileLock)  # as where the file system knows no locks
+    held = SoftFileLock(tmp_path / ".lock")
+    with held, pytest.raises(InputError, match=r"if none does any more, remove .*\.lock$"), locked(tmp_path):
         pass
 
 

@@ -17,7 +17,11 @@ def test_files_below_a_folder_are_found_through_links_each_once(tmp_path: Path) 
     (tmp_path / "top" / "linked").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "top")
     (tmp_path / "top" / "lost.off").symlink_to("nowhere")
+    (tmp_path / "top" / "a-link").symlink_to("z")  # by its own name
+    (tmp_path / "top" / "z").mkdir()
+    (tmp_path / "top" / "z" / "d.off").touch()
     found = files_below(tmp_path / "top", {".off"})
+    assert found.pop() == tmp_path / "top" / "z" / "d.off"
     assert [path.relative_to(tmp_path / "top").as_posix() for path in found] == ["b.off", "linked/C.OFF", "lost.off"]
 
 

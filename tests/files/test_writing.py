@@ -58,20 +58,20 @@ def test_what_another_thread_is_writing_stays(tmp_path: Path) -> None:
 def test_what_another_machine_is_writing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No process of this one has that number."""
     path, names = tmp_path / "file", list[str]()
-    monkeypatch.setattr(platform, "node", lambda: "node-7.cluster")
+    monkeypatch.setattr(platform, "node", lambda: "node-of-a-partition-7.cluster")
     with replacing(path):
         names += [found.name for found in tmp_path.iterdir()]
     theirs = tmp_path / names[0].replace(f".{os.getpid()}-", ".999999999-")
     theirs.touch()
-    monkeypatch.setattr(platform, "node", lambda: "node-8.cluster")
+    monkeypatch.setattr(platform, "node", lambda: "node-of-a-partition-8.cluster")
     write_atomically(path, b"ours")
     assert theirs.exists()
-    monkeypatch.setattr(platform, "node", lambda: "node-7.cluster")
+    monkeypatch.setattr(platform, "node", lambda: "node-of-a-partition-7.cluster")
     write_atomically(path, b"ours")  # of a process that was killed there
     assert not theirs.exists()
     theirs.touch()
     os.utime(theirs, (0, 0))
-    monkeypatch.setattr(platform, "node", lambda: "node-8.cluster")
+    monkeypatch.setattr(platform, "node", lambda: "node-of-a-partition-8.cluster")
     write_atomically(path, b"ours")
     assert [found.name for found in tmp_path.iterdir()] == ["file"]
 
@@ -93,9 +93,8 @@ def test_a_new_file_replaces_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with replacing(tmp_path / "file", new=True) as file:
         file.write(b"first")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-    if links:
-        with pytest.raises(FileExistsError), replacing(tmp_path / "file", new=True) as file:
-            file.write(b"second")
+    with pytest.raises(FileExistsError), replacing(tmp_path / "file", new=True) as file:
+        file.write(b"second")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first"]
 
 
@@ -128,3 +127,10 @@ def test_what_is_refused_is_said_with_its_reason_and_remedy(error: OSError, word
     with pytest.raises(InputError) as refused, refusing("write to a", ", then again", choice="--out"):
         raise error
     assert str(refused.value) == f"cannot write to a {words}"
+
+
+def test_names_may_be_as_long_as_names_of_files_are(tmp_path: Path) -> None:
+    path = tmp_path / ("猫" * 83 + ".json")
+    write_atomically(path, b"first")
+    write_atomically(path, b"second")
+    assert [found.read_bytes() for found in tmp_path.iterdir()] == [b"second"]

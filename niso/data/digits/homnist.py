@@ -192,6 +192,8 @@ class PublishedTestSet:
 
     def _by_example(self, array: Any, key: str, total: int, side: int | None) -> Callable[[slice], np.ndarray]:
         """A reader of consecutive (side × side) matrices from an array in either axis order."""
+        if not array.shape:
+            raise self._error(f"has {key} without a shape")
         reverse = not isinstance(array, np.ndarray) and array.shape[-1] == total  # HDF5 by MATLAB: axes reversed
         shape = array.shape[::-1] if reverse else array.shape
         inner = [length for length in shape[1:] if length > 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from niso.errors import InputError
 
 HDF5 = (".h5", ".hdf5")
 """Endings of HDF5 files."""
-_PACKED = ("scale_factor", "add_offset", "_FillValue")
+_PACKED = ("scale_factor", "add_offset", "_FillValue", "missing_value")
 """Attributes by which other programs turn numbers that are stored into those that are meant."""
 
 
@@ -49,7 +50,8 @@ def _array(h5py: Any, path: Path, member: Any) -> np.ndarray:
     if h5py.check_string_dtype(member.dtype) is not None:
         return np.array(member.asstr()[...], dtype=str)
     start = member.id.get_offset()  # None for data sets in several pieces
-    elsewhere = start is None or not member.size or member.is_virtual or member.external
+    linked = not os.path.samefile(member.file.filename, path)  # where `start` counts
+    elsewhere = linked or start is None or not member.size or member.is_virtual or member.external
     if elsewhere or member.dtype.kind not in "biuf" or member.id.get_type() != h5py.h5t.py_create(member.dtype):
         return np.asarray(member[...])  # which also converts numbers of types that NumPy lacks
     return np.memmap(path, member.dtype, "r", start, member.shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+from unicodedata import normalize
 
 import numpy as np
 
@@ -139,7 +140,7 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table
     if label is not None and len(classes) == len(first):
         raise InputError(f"{name}: every label occurs once: give classes of several observations, or leave label out")
     check_finite(name, views)
-    note = "; ".join(filter(None, (_short(kind, first), _perhaps_missing(label, classes))))
+    note = "; ".join(filter(None, (_short(kind, first), _perhaps_wrong(label, classes))))
     return Table(name, kind, views, group, label, classes, None, source, points, weights, note)
 
 
@@ -292,6 +293,10 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
         raise InputError(f"{name}: {key} is of type {values.dtype}: give whole numbers or words")
     names, numbers = np.unique(values, return_inverse=True)
     words = tuple(n.decode(errors="backslashreplace") if isinstance(n, bytes) else n for n in names.tolist())
+    composed = [composed_word(word) for word in words]
+    if len(set(composed)) < len(words) or composed != [*words]:
+        words = tuple(sorted(set(composed)))  # words: numbers are composed as they are
+        numbers = np.array([words.index(word) for word in composed])[numbers]
     if missing := [number for number, word in enumerate(words) if is_missing(word)]:
         rows = np.flatnonzero(np.isin(numbers, missing)).tolist()
         raise _absent(name, key, rows, [words[number] for number in missing])
@@ -305,19 +310,29 @@ def as_array(classes: Sequence[str | int]) -> np.ndarray:
     return np.array(classes, np.uint64 if beyond else None)
 
 
+def composed_word(word: Any) -> Any:
+    """A word with its accents in their letters (Unicode's NFC), however they are written; another label as it is."""
+    return normalize("NFC", word) if isinstance(word, str) else word
+
+
 def is_missing(word: object) -> bool:
     """Whether a label stands for none, as an empty cell of a table does."""
     return word is None or str(word).strip() in _MISSING
 
 
-def _perhaps_missing(label: np.ndarray | None, classes: tuple[str | int, ...]) -> str:
-    """How many labels are a word that may stand for none; empty where none is."""
+def _perhaps_wrong(label: np.ndarray | None, classes: tuple[str | int, ...]) -> str:
+    """How many labels are a word that may stand for none, and which hardly differ; empty where none do."""
     found = [
         f"{counted(int(np.count_nonzero(label == number)), 'label is', 'labels are')} {word!r}"
         for number, word in enumerate(classes)
         if isinstance(word, str) and word.strip().casefold() in _PERHAPS_MISSING
     ]
-    return f"{', '.join(found)}: if that stands for none, leave their observations out" if found else ""
+    told = [f"{', '.join(found)}: if that stands for none, leave their observations out"] if found else []
+    plain = {word: " ".join(word.split()).casefold() for word in classes if isinstance(word, str)}
+    for one in dict.fromkeys(plain.values()):
+        if len(same := [repr(word) for word in plain if plain[word] == one]) > 1:
+            told.append(f"classes {' and '.join(same)} differ in blanks or capitals alone")
+    return "; ".join(told)
 
 
 def _absent(name: str, key: str, rows: list[int], words: Collection[object]) -> InputError:

@@ -28,7 +28,7 @@ import torch
 from jaxtyping import Bool, Float, Float16, Int
 from torch import Tensor
 
-from niso.data.prepared import PARAMETERS, REFUSED, open_folder, read_json
+from niso.data.prepared import AGAIN, PARAMETERS, REFUSED, open_folder, read_json
 from niso.data.shapes.copies import Invariants
 from niso.errors import InputError
 from niso.files.digests import digest
@@ -148,13 +148,19 @@ def is_prepared(folder: Path) -> bool:
 
 
 def shapes_within(path: Path) -> tuple[Path, list[str]] | None:
-    """The prepared folder that a path is or lies in, and the names of its shapes that the path holds; None without."""
+    """The prepared folder that a path is or lies in, and the names of its shapes that the path holds; None without.
+
+    Raises:
+        InputError: the path is a folder whose preparation is not finished.
+    """
     place = path.resolve()
     for folder in (place, *place.parents[:2]):
         if is_prepared(folder):
-            files = {name: folder / f"{name}.npy" for name in prepared_names(folder)}
-            within = [name for name, file in files.items() if file.is_relative_to(place) and file.is_file()]
+            names = prepared_names(folder)
+            within = [name for name in names if (folder / f"{name}.npy").is_relative_to(place)]
             if within:
+                if place.is_dir() and not (folder / REFUSED).is_file():
+                    raise InputError(f"the preparation of {folder} is not finished: {AGAIN}")
                 return folder, within
     return None
 

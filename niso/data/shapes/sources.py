@@ -181,8 +181,12 @@ def _spheres(folder: Path, shape: Path) -> tuple[Path, ...]:
     place = folder / "mobius_sphere" / shape.parent
     pattern = re.compile(re.escape(shape.stem) + r"[_-]\D*(\d+)")
     matches = [(path, pattern.fullmatch(path.stem)) for path in place.glob("*") if _is_mesh(path)]
-    variants = {int(match[1]): path for path, match in matches if match}
-    inside = {
-        int(path.stem): path for path in (place / shape.stem).glob("*") if _is_mesh(path) and path.stem.isdecimal()
-    }
-    return (base, *(path for _, path in sorted((variants or inside).items())))
+    variants = [(int(match[1]), path) for path, match in matches if match]
+    inside = [
+        (int(path.stem), path) for path in (place / shape.stem).glob("*") if _is_mesh(path) and path.stem.isdecimal()
+    ]
+    ordered = sorted(variants or inside)
+    for (number, one), (other_number, other) in pairwise(ordered):
+        if number == other_number:
+            raise InputError(f"{one} and {other} both have the number {number}: remove one of them")
+    return (base, *(path for _, path in ordered))

@@ -74,9 +74,9 @@ def read_video(path: Path, every: int = 1) -> Iterator[tuple[float, Image.Image]
     av, good = _decoder(), 0
     try:
         with _open(av, path) as container:
-            if not container.streams.video:
+            stream = container.streams.best("video")  # no picture of a cover
+            if stream is None:
                 raise InputError(f"{path.name} holds no video")
-            stream = container.streams.video[0]
             if stream.codec_context is None:  # PyAV below version 18.1 would end the process
                 raise _undecodable(path, "Decoder not found")
             frames, end = container.decode(stream), 0.0
@@ -128,7 +128,7 @@ def count_frames(path: Path) -> int:
     av = _decoder()
     try:
         with _open(av, path) as container:
-            stream = next(iter(container.streams.video), None)
+            stream = container.streams.best("video")
             if stream is None:
                 return 0
             return int(stream.frames or _seconds(container) * (stream.average_rate or 0))

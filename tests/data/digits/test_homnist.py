@@ -202,6 +202,7 @@ def test_other_layouts_and_the_subset(tmp_path: Path, version: str, shape: tuple
         ({"labels": np.arange(64.0)[:, None]}, "labels that are not digits in runs of 32"),
         ({"labels": np.full((64, 1), 0.5)}, "labels that are not digits in runs of 32"),
         ({"img_data": np.zeros((64, 6, 5))}, "img_data of shape .* not 64 square"),
+        ({"img_data": np.array(1.0)}, r"img_data (without a shape|of shape \(1, 1\), which is not 64 square)"),
         ({"img_data": np.zeros((64, 37))}, "img_data of shape .* not 64 square"),
         ({"hom_matrices": np.zeros((64, 4, 4))}, "hom_matrices of shape .* not 64 square"),
         ({"img_data": np.full((64, 6, 6), 255.0)}, "img_data between 255 and 255, neither uint8 nor in"),

@@ -133,3 +133,13 @@ def test_it_trains_a_model_that_reads_it(niso, tmp_path):
     assert niso("features", run, path, "--out", tmp_path / "features.npz").status == 0
     with np.load(tmp_path / "features.npz") as features:
         assert len(features["coefficients"]) == N
+
+
+def test_links_to_other_files_are_followed(tmp_path):
+    write(tmp_path / "x.h5", x=X)
+    path = write(tmp_path / "all.h5", tx=X + 1)
+    with h5py.File(path, "a") as file:
+        file["x"] = h5py.ExternalLink("x.h5", "/x")
+    read = columns_of(path)
+    np.testing.assert_array_equal(read["x"], X)
+    np.testing.assert_array_equal(read["tx"], X + 1)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from niso.data.in_common import groups_in_common
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.split import content, fingerprint, split
 from niso.data.pairs.table import make_table
@@ -253,6 +254,14 @@ def test_clips_of_which_half_is_shared_are_copies():
 def test_a_frame_that_very_many_clips_have_makes_no_copies():
     parts, clip = clips_of(*((0, number) for number in range(1, 61)))
     assert not parts.note and [len(set(clip[rows])) for rows in parts[:3]] == [36, 12, 12]
+
+
+def test_a_black_clip_joins_none_of_those_that_begin_black():
+    frames = np.arange(10 * 6).reshape(10, 6) + 1
+    frames[:, 0] = 0
+    collection, item = np.repeat(np.arange(11), 6), np.concatenate([frames, np.zeros((1, 6), int)]).ravel()
+    assert len(set(groups_in_common(collection, item, 11))) == 11
+    assert len(set(groups_in_common(np.arange(3), np.array([0, 0, 1]), 3))) == 2  # of single pictures
 
 
 def test_short_cuts_of_clips_are_copies():

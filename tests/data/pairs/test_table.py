@@ -216,6 +216,13 @@ def test_words_may_be_python_objects(dtype):
     assert read.classes == ("a", "b") and read.label.tolist() == [1, 0] * 8
 
 
+def test_labels_are_one_however_accents_are_written_and_told_where_they_hardly_differ():
+    read = table(x=X, label=np.array(["caf\u00e9", "cafe\u0301", "b", "b"] * 4))
+    assert read.classes == ("b", "caf\u00e9") and read.label.tolist() == [1, 1, 0, 0] * 4 and not read.note
+    note = table(x=X, label=np.array(["Cat", "cat ", "b", "b"] * 4)).note
+    assert note == "classes 'Cat' and 'cat ' differ in blanks or capitals alone"
+
+
 def test_labels_that_may_stand_for_none_are_counted():
     told = ": if that stands for none, leave their observations out"
     for word in ("NA", "N/A", "#N/A", "null", "NULL", "NaN", "none", "n/a "):

@@ -68,6 +68,13 @@ def test_the_released_layout(tmp_path: Path, variant: str) -> None:
     assert len(ten.spheres) == 2
 
 
+def test_two_variants_of_one_number_are_refused(tmp_path: Path) -> None:
+    touch(tmp_path, "base/cat/T1.ply", "base_sphere/cat/T1.ply")
+    touch(tmp_path / "mobius_sphere/cat", "T1_1.ply", "T1_01.ply")
+    with pytest.raises(InputError, match=r"T1_01.ply and .*T1_1.ply both have the number 1: remove one"):
+        find_sources(tmp_path)
+
+
 def test_the_released_layout_without_class_folders(tmp_path: Path) -> None:
     touch(tmp_path, "base/T1.ply", "base_sphere/T1.ply", "mobius_sphere/T1_mobius_1.ply", "mobius/T1_1.ply")
     (tmp_path / "labels.csv").write_text("file,label\nT1.ply,cat\n")

@@ -150,6 +150,21 @@ def test_transparent_frames_are_seen_over_white_as_pictures_are(tmp_path):
     assert frame.image.getpixel((2, 8)) == (200, 0, 0) and frame.image.getpixel((13, 8)) == (255, 255, 255)
 
 
+def test_a_cover_is_no_film(tmp_path):
+    av = pytest.importorskip("av")
+    with av.open(str(tmp_path / "film.mp4"), "w") as file:
+        streams = [file.add_stream(codec, rate=10) for codec in ("mjpeg", "mpeg4")]
+        for stream, side, count, pixels in zip(streams, (16, 32), (1, 4), ("yuvj420p", "yuv420p"), strict=True):
+            stream.width, stream.height, stream.pix_fmt = side, side, pixels
+            for number in range(count):
+                frame = av.VideoFrame.from_ndarray(np.zeros((side, side, 3), np.uint8), "rgb24")
+                frame.pts = number
+                file.mux(stream.encode(frame))
+            file.mux(stream.encode())
+    assert [image.size for _, image in read_video(tmp_path / "film.mp4")] == 4 * [(32, 32)]
+    assert count_frames(tmp_path / "film.mp4") == 4
+
+
 def test_words_of_a_file_may_be_no_utf8(write_video, tmp_path):
     path = write_video(tmp_path / "walk.avi")
     title = b"Lavf"  # who wrote it
