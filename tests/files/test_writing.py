@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Pat
     with pytest.raises(OSError, match=r"File too large: .*file") as refused, replacing(path):
         raise OSError(errno.EFBIG, "File too large")
     assert refused.value.filename == str(path) and not list(tmp_path.iterdir())
-    long = tmp_path / ("a" * 250)  # with the ending of the file that is to replace it too long a name
+    long = tmp_path / ("a" * 256)
     with pytest.raises(OSError) as refused:
         write_atomically(long, b"")
     assert refused.value.filename == str(long)

@@ -74,7 +74,7 @@ def read_video(path: Path, every: int = 1) -> Iterator[tuple[float, Image.Image]
     av, good = _decoder(), 0
     try:
         with _open(av, path) as container:
-            stream = container.streams.best("video")  # no picture of a cover
+            stream = _film(container)
             if stream is None:
                 raise InputError(f"{path.name} holds no video")
             if stream.codec_context is None:  # PyAV below version 18.1 would end the process
@@ -128,12 +128,18 @@ def count_frames(path: Path) -> int:
     av = _decoder()
     try:
         with _open(av, path) as container:
-            stream = container.streams.best("video")
+            stream = _film(container)
             if stream is None:
                 return 0
             return int(stream.frames or _seconds(container) * (stream.average_rate or 0))
     except av.FFmpegError as error:
         raise _undecodable(path, error.strerror) from error
+
+
+def _film(container: Any) -> Any:
+    """The video stream with most frames, as far as the file says, for a cover has one; None where there is none."""
+    best = container.streams.best("video")
+    return max(container.streams.video, key=lambda stream: (stream.frames, stream.index == best.index), default=None)
 
 
 def _decoder() -> ModuleType:

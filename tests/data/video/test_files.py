@@ -154,10 +154,11 @@ def test_a_cover_is_no_film(tmp_path):
     av = pytest.importorskip("av")
     with av.open(str(tmp_path / "film.mp4"), "w") as file:
         streams = [file.add_stream(codec, rate=10) for codec in ("mjpeg", "mpeg4")]
-        for stream, side, count, pixels in zip(streams, (16, 32), (1, 4), ("yuvj420p", "yuv420p"), strict=True):
+        for stream, side, pixels in zip(streams, (16, 32), ("yuvj420p", "yuv420p"), strict=True):
             stream.width, stream.height, stream.pix_fmt = side, side, pixels
+        for stream, count in zip(streams, (1, 4), strict=True):
             for number in range(count):
-                frame = av.VideoFrame.from_ndarray(np.zeros((side, side, 3), np.uint8), "rgb24")
+                frame = av.VideoFrame.from_ndarray(np.zeros((stream.height, stream.width, 3), np.uint8), "rgb24")
                 frame.pts = number
                 file.mux(stream.encode(frame))
             file.mux(stream.encode())
