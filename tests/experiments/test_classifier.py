@@ -59,7 +59,7 @@ def accuracy(predict, run, prepared):
     return np.mean([predict(of_shape(prepared, name)) == name.partition("/")[0] for name in names])
 
 
-def test_prepared_shapes_are_read_with_their_classes(prepared, write_shapes, tmp_path, monkeypatch):
+def test_prepared_shapes_are_read_with_their_classes(prepared, write_shapes, tmp_path, monkeypatch, capsys):
     def read(path):
         return read_observations(path, (2, 8, 16), of_bytes=False)
 
@@ -89,8 +89,9 @@ def test_prepared_shapes_are_read_with_their_classes(prepared, write_shapes, tmp
     with pytest.raises(InputError, match=r"2\.npy is missing"):
         read(own / "class1")
     (own / "refused.json").unlink()
-    with pytest.raises(InputError, match="own is not finished: give the same command again"):
-        read(own)
+    capsys.readouterr()
+    read(own / "class2")
+    assert "own has no refused.json, with which a preparation ends: are all" in capsys.readouterr().err
     (own / "class1/1.json").unlink()  # an array as any other
     assert read(own / "class1/1.npy").label is None
 
@@ -233,7 +234,8 @@ def test_the_command_names_maps_and_counts_those_that_are_right(run_once, prepar
         for file in prepared.glob(f"{name}.*"):
             (tested / file.parent.name).mkdir(parents=True, exist_ok=True)
             shutil.copy(file, tested / file.parent.name)
-    shutil.copy(prepared / "parameters.json", tested)
+    for file in ("parameters.json", "refused.json"):
+        shutil.copy(prepared / file, tested)
     done = niso("predict", run, tested, "-o", out)
     assert done.status == 0 and done.err == ""
     with np.load(out) as written:

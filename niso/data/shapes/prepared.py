@@ -28,13 +28,14 @@ import torch
 from jaxtyping import Bool, Float, Float16, Int
 from torch import Tensor
 
-from niso.data.prepared import AGAIN, PARAMETERS, REFUSED, open_folder, read_json
+from niso.data.prepared import PARAMETERS, REFUSED, open_folder, read_json
 from niso.data.shapes.copies import Invariants
 from niso.errors import InputError
 from niso.files.digests import digest
 from niso.files.json import nan_for_null, write_json
 from niso.files.writing import write_atomically
 from niso.geometry.domains.equirectangular import Layout
+from niso.messages import say
 
 FORMAT = 1
 OF_MAPS = ("height", "width", "layout", "eigenpairs", "times", "first_time", "last_time")
@@ -148,10 +149,8 @@ def is_prepared(folder: Path) -> bool:
 
 
 def shapes_within(path: Path) -> tuple[Path, list[str]] | None:
-    """The prepared folder that a path is or lies in, and the names of its shapes that the path holds; None without.
-
-    Raises:
-        InputError: the path is a folder whose preparation is not finished.
+    """The prepared folder that a path is or lies in, and the names of its shapes that the path holds; None without. A
+    line says where the preparation of a folder may not be finished.
     """
     place = path.resolve()
     for folder in (place, *place.parents[:2]):
@@ -160,7 +159,7 @@ def shapes_within(path: Path) -> tuple[Path, list[str]] | None:
             within = [name for name in names if (folder / f"{name}.npy").is_relative_to(place)]
             if within:
                 if place.is_dir() and not (folder / REFUSED).is_file():
-                    raise InputError(f"the preparation of {folder} is not finished: {AGAIN}")
+                    say(f"! {folder} has no {REFUSED}, with which a preparation ends: are all of its shapes there?")
                 return folder, within
     return None
 
