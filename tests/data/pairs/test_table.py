@@ -217,8 +217,8 @@ def test_words_may_be_python_objects(dtype):
 
 
 def test_labels_are_one_however_accents_are_written_and_told_where_they_hardly_differ():
-    read = table(x=X, label=np.array(["caf\u00e9", "cafe\u0301", "b", "b"] * 4))
-    assert read.classes == ("b", "caf\u00e9") and read.label.tolist() == [1, 1, 0, 0] * 4 and not read.note
+    read = table(x=X, label=np.array(["\u00e9", "e\u0301", "b", "b"] * 4))
+    assert read.classes == ("b", "\u00e9") and read.label.tolist() == [1, 1, 0, 0] * 4 and not read.note
     note = table(x=X, label=np.array(["Cat", "cat ", "b", "b"] * 4)).note
     assert note == "classes 'Cat' and 'cat ' differ in blanks or capitals alone"
 
