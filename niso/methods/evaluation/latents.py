@@ -18,10 +18,7 @@ MASK_METRICS = (
     Metric("single_eigenvalues", "share of the eigenvalues that are a cluster of their own"),
 )
 """Of methods whose maps a mask of the operator restricts."""
-LATENT_METRICS = (
-    Metric("latent_common", "share of the mean in the coefficients a: 1 where they are the same for all observations"),
-    Metric("latent_rank", "effective number of singular values of a: (Σσ²)² / Σσ⁴ (mean)"),
-    Metric("latent_spread", "root mean square of a without its mean over observations"),
+INVARIANT_METRICS = (
     Metric("invariants_common", "share of the mean in aᵀa: 1 where it is the same for all observations", "lower"),
     Metric(
         "invariants_rank",
@@ -29,6 +26,13 @@ LATENT_METRICS = (
         "n − 1 of n held-out observations; of one channel, aᵀa itself",
         "higher",
     ),
+)
+"""Of methods whose maps leave the inner products of channels as they are."""
+LATENT_METRICS = (
+    Metric("latent_common", "share of the mean in the coefficients a: 1 where they are the same for all observations"),
+    Metric("latent_rank", "effective number of singular values of a: (Σσ²)² / Σσ⁴ (mean)"),
+    Metric("latent_spread", "root mean square of a without its mean over observations"),
+    *INVARIANT_METRICS,
     *MASK_METRICS,
 )
 INVARIANTS_ROUNDING = Metric(
