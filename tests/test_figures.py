@@ -323,6 +323,8 @@ def test_bands_may_be_logarithmic_and_whole_numbers_have_whole_ticks():
     x = np.array([1.0, 2, 4])
     (axes,) = panels(figures.bands([figures.Band("a", x, np.array([1.0, 1e-2, 0]))], "x", "y", "xy"))
     assert axes.get_xscale() == axes.get_yscale() == "log" and axes.get_ylim()[0] == pytest.approx(figures.curves.FAINT)
+    (nothing,) = panels(figures.bands([figures.Band("a", x, 0 * x)], "x", "y", "xy"))
+    assert nothing.get_yscale() == "linear"
     for figure in (
         figures.bands([figures.Band("a", x[:2], x[:2]), figures.Band("b", x[:2], x[:2], panel="other")], "x", "y"),
         figures.cluster_plot(np.ones(1)),

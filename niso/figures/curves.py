@@ -85,9 +85,10 @@ def bands(curves: Sequence[Band], x_label: str, y_label: str, logarithmic: str =
             _draw(axes, curve, look)
         axes.set(xlabel=x_label, ylabel=y_label, title=title)
         axes.grid(True)
-    for axis in logarithmic:
+    positive = any((as_numpy(curve.y) > 0).any() for curve in curves)  # or there is nothing to draw so
+    for axis in logarithmic if positive else "":
         first.set(**{f"{axis}scale": "log"})
-    if "y" in logarithmic:
+    if "y" in logarithmic and positive:
         first.set_ylim(bottom=FAINT * max(largest(as_numpy(curve.y)) for curve in curves))
     if "x" not in logarithmic and all((as_numpy(curve.x) % 1 == 0).all() for curve in curves):
         first.xaxis.set_major_locator(MaxNLocator("auto", steps=WHOLE, integer=True, min_n_ticks=1))

@@ -294,7 +294,7 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
     names, numbers = np.unique(values, return_inverse=True)
     words = tuple(n.decode(errors="backslashreplace") if isinstance(n, bytes) else n for n in names.tolist())
     composed = [composed_word(word) for word in words]
-    if len(set(composed)) < len(words) or composed != [*words]:
+    if composed != [*words]:
         words = tuple(sorted(set(composed)))  # words: numbers are composed as they are
         numbers = np.array([words.index(word) for word in composed])[numbers]
     if missing := [number for number, word in enumerate(words) if is_missing(word)]:

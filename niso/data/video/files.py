@@ -138,8 +138,8 @@ def count_frames(path: Path) -> int:
 
 def _film(container: Any) -> Any:
     """The video stream with most frames, as far as the file says, for a cover has one; None where there is none."""
-    best = container.streams.best("video")
-    return max(container.streams.video, key=lambda stream: (stream.frames, stream.index == best.index), default=None)
+    best = getattr(container.streams.best("video"), "index", None)
+    return max(container.streams.video, key=lambda stream: (stream.frames, stream.index == best), default=None)
 
 
 def _decoder() -> ModuleType:
