@@ -161,7 +161,8 @@ def _polar_derivative(
     h = (h + h.mT) / 2
     a = q.mT @ direction
     floor = _floor(s, m.shape[-2])  # of sums of two singular values; of one, counted twice, double
-    derivative = q @ Sylvester.apply(h, a - a.mT, s, vh, floor)
+    x = Sylvester.apply(h, a - a.mT, s, vh, floor)
+    derivative = q @ ((x - x.mT) / 2)  # antisymmetric but for rounding, which small singular values enlarge
     if m.shape[-2] > m.shape[-1]:
         identity = torch.eye(h.shape[-1], dtype=h.dtype, device=h.device).expand_as(h)
         inverse = Sylvester.apply(h, 2 * identity, s, vh, 2 * floor)
