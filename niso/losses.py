@@ -268,7 +268,8 @@ def vicreg(
     operation over the global batch: all processes must call it.
 
     Args:
-        a, b: coefficients of observations and of the transformed ones, at least three in all processes together.
+        a, b: coefficients of observations and of the transformed ones, at least three in all processes together, of two
+            channels or more: of one, G is 1.
         spread: standard deviation of G, relative to its norm of 1, below which the first term acts; never above 1.
 
     Returns:
@@ -276,20 +277,23 @@ def vicreg(
 
     Raises:
         TypeError: not tensors of floating-point numbers.
-        ValueError: shapes that do not fit, fewer than three observations, or a spread that is not positive.
+        ValueError: shapes that do not fit, fewer than three observations, a single channel, or a spread that is not
+            positive.
 
     Source: not in the paper; Bardes et al. 2022 (VICReg), with the effective number of directions in place of the sum
     of squared covariances, so that no weight depends on the number of channels.
     """
     check_tensors(a=(a, "batch rank channels"), b=(b, "batch rank channels"))
     check_number("spread", spread, positive=True)
+    if a.shape[-1] < 2:
+        raise ValueError("invariants of a single channel cannot vary but in size: vicreg needs two channels or more")
     views = _invariants(a, b)
     if (count := views.shape[1]) < 3:
         raise ValueError(f"a and b need at least 3 observations, got {count}")
     views = _unit_vectors(views)
     views = views - views.mean(1, keepdim=True)
     among = matmul(views, views.mT) / (count - 1)  # n × n: it has the non-zero eigenvalues of C
-    total = among.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-8)  # of unit vectors: far below any that is of use
+    total = among.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-12)  # of unit vectors: what rounding leaves
     even = total.square() / (count - 1)  # the least that tr C² can be
     deviation = (1 - total.sqrt() / spread).clamp_min(0).mean()
     invariance = (views[0] - views[1]).square().sum(1).mean() / total.sum()

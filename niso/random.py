@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from niso import collective
@@ -40,3 +41,14 @@ def reseed(seed: int, device: torch.device) -> None:
 def batch_rand(size: int, device: torch.device | str | None = None) -> Tensor:
     """Uniform numbers in [0, 1) for `size` local examples, the same for any number of processes."""
     return collective.local_part(torch.rand(size * collective.process()[1], device=device))
+
+
+def distinct(count: int, size: int, group: int) -> Int[Tensor, " size"]:
+    """`size` random numbers below `count`, of which `group` consecutive ones differ, `count` at most."""
+    drawn = torch.empty(size // group, 0, dtype=torch.long)
+    for taken in range(group):
+        number = torch.randint(count - taken, (size // group,))  # of those that are left
+        for earlier in drawn.sort(1).values.unbind(1):
+            number = number + (number >= earlier)
+        drawn = torch.cat([drawn, number[:, None]], 1)
+    return drawn.flatten()

@@ -204,6 +204,16 @@ def test_vicreg_of_collapsed_latents_is_one_with_a_finite_gradient(dtype):
         assert same.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("spread", [1e-2, 1e-4, 1e-5])
+def test_vicreg_gains_nothing_from_a_collapse(spread, dtype):
+    """It does not depend on how little invariants vary, down to rounding, but where their spread is asked for."""
+    common, apart = torch.randn(1, 6, 5, dtype=dtype), torch.randn(32, 6, 5, dtype=dtype)
+    size = torch.tensor(spread, dtype=dtype, requires_grad=True)
+    first, second = (common + size * x for x in (apart, apart + 0.3 * torch.randn(32, 6, 5, dtype=dtype)))
+    (slope,) = torch.autograd.grad(losses.vicreg(first, second), size)
+    assert slope * spread < 0.05
+
+
 def test_vicreg_gradient():
     a, b = torch.randn(2, 4, 3, 2, dtype=torch.float64, requires_grad=True).unbind(0)
     assert gradcheck(lambda a, b: losses.vicreg(a, b, spread=2.0), (a.detach().requires_grad_(), b.detach()))
@@ -279,6 +289,8 @@ def test_losses_that_compare_observations_need_them():
         losses.completion(torch.rand(1, 4, 3), torch.rand(1, 4, 3))
     with pytest.raises(ValueError, match="at least 3 observations, got 2"):
         losses.vicreg(*torch.randn(2, 2, 4, 3))
+    with pytest.raises(ValueError, match="needs two channels or more"):
+        losses.vicreg(*torch.randn(2, 3, 4, 1))
     with pytest.raises(ValueError, match="at least one observation"):
         losses.contrastive(torch.rand(0, 4, 3), torch.rand(0, 4, 3))
 

@@ -41,3 +41,12 @@ def test_batch_rand_is_a_slice_of_the_single_process_draw(monkeypatch, world):
     parts = in_processes(monkeypatch, world, lambda: random.batch_rand(12 // world))
     torch.testing.assert_close(torch.cat(parts), expected, rtol=0, atol=0)
     assert (0 <= expected).all() and (expected < 1).all() and len(expected.unique()) == 12
+
+
+@pytest.mark.parametrize(("count", "group"), [(1, 1), (5, 1), (4, 4), (7, 3)])
+def test_numbers_of_a_group_differ_and_are_uniform(count, group):
+    groups = random.distinct(count, 3_000 * group, group).view(3_000, group)
+    ordered = groups.sort(1).values
+    assert (ordered[:, 1:] > ordered[:, :-1]).all() and ordered.min() == 0 and ordered.max() == count - 1
+    for member in groups.unbind(1):
+        assert (member.bincount(minlength=count) / 3_000 - 1 / count).abs().max() < 0.05

@@ -141,12 +141,13 @@ def write_saved(folder: Path, saved: Saved, half: bool = False) -> None:
 def halved(name: str, tensor: Tensor) -> Tensor:
     """A weight of a network in half precision, where that can hold the values: the largest must lie in its range.
 
-    The spectrum stays as it is.
+    The spectrum stays as it is, and so do numbers and vectors: means and variances of features are among them, which
+    differ by more than half precision can hold.
 
     Args:
         name: of the weight, by which one of the spectrum is known.
     """
-    if "spectrum" in name.split(".") or not tensor.is_floating_point() or not tensor.numel():
+    if "spectrum" in name.split(".") or not tensor.is_floating_point() or not tensor.numel() or tensor.ndim < 2:
         return tensor
     largest, half = tensor.abs().max(), torch.finfo(torch.half)
     return tensor.half() if largest == 0 or half.smallest_normal <= largest <= half.max else tensor

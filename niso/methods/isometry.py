@@ -146,6 +146,13 @@ class Vicreg(Isometry):
     compared = 3
     reads = Isometry.reads | {"vicreg"}
 
+    def build(self, networks: Networks) -> NeuralIsometry:
+        if networks.channels < 2:
+            raise ValueError(
+                "invariants of a single latent channel cannot vary but in size: choose more channels or another method"
+            )
+        return super().build(networks)
+
 
 class VicregGroups(Groups, Vicreg):
     """NIso from groups, whose invariants must vary as well (not in the paper)."""

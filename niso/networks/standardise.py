@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -12,7 +13,7 @@ class Standardise(nn.BatchNorm1d):
     """Features less their mean, divided by their standard deviation; without weights.
 
     While training they are those of the batch, with several processes of the global one; afterwards the running ones,
-    which forget early batches: features can move while a head is trained on them.
+    which begin with those of the first batch and forget early ones: features can move while a head is trained on them.
 
     Args:
         count: features.
@@ -25,4 +26,15 @@ class Standardise(nn.BatchNorm1d):
     def forward(self, x: Float[Tensor, "batch count"]) -> Float[Tensor, "batch count"]:
         if not self.training:
             return super().forward(x)
-        return local_part(super().forward(global_batch(x)))
+        x = global_batch(x)
+        self._begin(x.detach())
+        return local_part(super().forward(x))
+
+    def _begin(self, x: Float[Tensor, "batch count"]) -> None:
+        """Before the first step, running means and variances are those of the batch: the zeros and ones that they would
+        else forget slowly are far larger than those of faint features."""
+        assert self.num_batches_tracked is not None and self.running_mean is not None and self.running_var is not None
+        first = self.num_batches_tracked == 0
+        variance, mean = torch.var_mean(x.to(self.running_mean.dtype), 0)
+        self.running_mean.copy_(mean.where(first, self.running_mean))
+        self.running_var.copy_(variance.where(first, self.running_var))

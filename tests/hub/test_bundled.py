@@ -32,7 +32,7 @@ from niso.training import checkpoint
 from tools import bundle
 
 NAMES = bundled.names()
-ONE = torch.ones(2)
+ONE = torch.ones(2, 2)
 
 
 def relative_map_error(fitted, x, action):
@@ -166,7 +166,7 @@ def test_a_finished_run_becomes_a_model(finished, tmp_path, monkeypatch):
 
 def test_runs_are_rounded_as_their_models_are_stored(finished, tmp_path, monkeypatch):
     """What half precision does not hold stays as it is, and so does the spectrum."""
-    kept = {"model.spectrum.own": torch.full((2,), 1 / 3), "model.large": torch.full((2,), 1e6), "optimizer.x": ONE / 3}
+    kept = {"model.spectrum.own": ONE / 3, "model.large": 1e6 * ONE, "model.mean": ONE[0] / 3, "optimizer.x": ONE / 3}
     for path in (finished / "checkpoints").glob("*.safetensors"):
         tensors, facts = checkpoint.load(path)
         checkpoint.save(path, {**tensors, **kept, "model.small": ONE / 3}, facts)

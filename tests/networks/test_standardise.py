@@ -33,6 +33,16 @@ def test_early_batches_are_forgotten(generator):
     assert later.mean(0).abs().max() < 0.5 and (later.std(0) - 1).abs().max() < 0.3
 
 
+@pytest.mark.parametrize("steps", [1, 20])
+def test_faint_features_are_standardised_from_the_first_step(steps, generator):
+    """The zeros and ones that running statistics begin with are forgotten at once."""
+    standardise = Standardise(5, 1e-12)
+    for _ in range(steps):
+        standardise(batch := 1 + 1e-3 * torch.randn(512, 5, generator=generator))
+    standardised = standardise.eval()(batch)
+    assert standardised.mean(0).abs().max() < 0.2 and (standardised.std(0) - 1).abs().max() < 0.1
+
+
 @pytest.mark.parametrize(
     ("steps", "message"), [({"batch_size": 1}, "larger one"), ({"accumulation": 4}, "accumulate none")]
 )

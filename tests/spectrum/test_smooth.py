@@ -16,6 +16,12 @@ def test_on_the_sphere_they_are_harmonics():
     assert (torch.linalg.vector_norm(span.mT @ points, dim=0) > 0.99 * torch.linalg.vector_norm(points, dim=0)).all()
 
 
+def test_where_the_origin_is_makes_no_difference():
+    points = torch.arange(64.0, dtype=torch.float64)[:, None]
+    functions = smooth_functions(points, 6)
+    torch.testing.assert_close(smooth_functions(1.7e9 + points, 6).abs(), functions.abs())
+
+
 @pytest.mark.parametrize("points", [torch.zeros(1, 2), torch.zeros(4, 3), torch.arange(7.0)[:, None]])
 def test_any_points_have_as_many_as_there_are_points(points):
     functions = smooth_functions(points, len(points))

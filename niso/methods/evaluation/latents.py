@@ -12,6 +12,8 @@ from niso.results import Curve, Metric
 
 SEVERAL = 4
 """Singular values of coefficients, of which a single large one says that something is wrong."""
+ROUNDING = 1e-6
+"""Relative differences of invariants that are no more than rounding."""
 MASK_METRICS = (
     Metric("mask_mean", "mean of the mask exp(−|λᵢ − λⱼ|) off its diagonal: 1 where all eigenvalues are equal"),
     Metric("clusters", "clusters of eigenvalues, neighbours at most log 2 apart"),
@@ -23,7 +25,7 @@ INVARIANT_METRICS = (
     Metric(
         "invariants_rank",
         "effective number of directions, (tr C)² / tr C² of the covariance C, in which aᵀa / ‖aᵀa‖ varies, at most "
-        "n − 1 of n held-out observations; of one channel, aᵀa itself",
+        "n − 1 of n held-out observations, and 0 where nothing varies but rounding; of one channel, aᵀa itself",
         "higher",
     ),
 )
@@ -95,9 +97,11 @@ def _varying(gram: Float[Tensor, "observations channels channels"]) -> float:
     """Effective number of directions in which invariants vary, see `LATENT_METRICS`."""
     flat = gram.flatten(1)
     if flat.shape[1] == 1:  # whose direction is the same for all observations
-        return float(flat.std(correction=0) > 1e-6 * flat.mean())
+        return float(flat.std(correction=0) > ROUNDING * flat.mean())
     directions = nn.functional.normalize(flat, dim=1)
     directions = directions - directions.mean(0)
+    if directions.norm(dim=1).max() <= ROUNDING:
+        return 0.0
     return _effective(directions.T @ directions).item()
 
 

@@ -192,6 +192,15 @@ def test_niso_transforms_single_observations_in_groups_and_triplets():
             assert any(torch.equal(x.roll(by, 0), tx) and torch.equal(other.roll(by, 0), moved) for by in range(8))
 
 
+@pytest.mark.parametrize("group", [2, 4])
+def test_no_group_has_an_observation_twice(group):
+    """A map that is solved from the others would be solved from the pair that it is to transport."""
+    x = np.random.default_rng(0).standard_normal((15, 8, 1)).astype(np.float32)
+    data = paired("shift", x=x)
+    for views in (data.sample(64, group=group)[0] for _ in range(5)):
+        assert all(len(members.unique(dim=0)) == group for members in views.split(group))
+
+
 def test_what_cannot_be_paired_is_refused():
     with pytest.raises(InputError, match="name a transformation that niso is to apply by --transform"):
         paired(x=signals())

@@ -49,6 +49,13 @@ def test_copies_are_no_strangers():
     assert discrimination(identity(), [(same, same)]) is None
 
 
+def test_blank_observations_are_not_compared():
+    """Any map fits them."""
+    x, tx = views(40, True)
+    x[::3] = tx[::3] = 0
+    assert discrimination(identity(), [(x, tx)]) > 0.99
+
+
 def test_batches_are_joined_and_thinned():
     x, tx = views(2 * MOST, True)
     parts = [(x[:7], tx[:7], x[:7], tx[:7]), (x[7:], tx[7:])]

@@ -21,6 +21,19 @@ def test_latents_are_judged_by_their_variation():
     assert 10 < various["invariants_rank"] < 15  # of the 15 entries of aᵀa, the 5 squares vary most
 
 
+@pytest.mark.parametrize("varies", ["nothing", "rounding", "rotations"])
+def test_what_is_left_by_rounding_has_no_directions(varies, dtype):
+    """Invariants of one observation under many rotations are the same."""
+    a = torch.randn(1, 16, 8, dtype=dtype).expand(200, -1, -1)
+    changes = {
+        "nothing": a,
+        "rounding": a * (1 + 1e-7 * torch.randn(200, 16, 8, dtype=dtype)),
+        "rotations": torch.linalg.qr(torch.randn(200, 16, 16, dtype=dtype)).Q @ a,
+    }
+    assert latent_metrics(changes[varies])["invariants_rank"] == 0
+    assert latent_metrics(a * (1 + 1e-4 * torch.randn(200, 16, 8, dtype=dtype)))["invariants_rank"] > 5
+
+
 def test_latents_of_a_few_directions_have_no_rank():
     assert "latent_rank" not in latent_metrics(torch.randn(5, 6, 3))
     assert not latent_metrics(torch.randn(5, 6, 3), invariants=False).keys() & {"invariants_common", "invariants_rank"}

@@ -31,7 +31,7 @@ from niso.data.pairs.table import Table
 from niso.data.pairs.tensors import as_tensor, bytes_of
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
-from niso.random import EVALUATION_SEED, step_generator
+from niso.random import EVALUATION_SEED, distinct, step_generator
 
 _COPIED = 0.1
 """Share of near copies among held-out observations, above which a line says so."""
@@ -231,7 +231,8 @@ class PairData(ABC):
         """Values as a user has them as numbers of order one."""
         return scaled(values, self.scaling, self.table.channels_first)
 
-    def draw(self, size: int) -> Int[Tensor, " local"]:
-        """Random rows to train on: this process's part."""
+    def draw(self, size: int, group: int = 1) -> Int[Tensor, " local"]:
+        """Random rows to train on, each once in `group` consecutive ones if there are so many: this process's part."""
         rows = self.rows["train"]
-        return rows[local_part(torch.randint(len(rows), (size,)))]
+        drawn = distinct(len(rows), size, group) if 1 < group <= len(rows) else torch.randint(len(rows), (size,))
+        return rows[local_part(drawn)]

@@ -49,7 +49,7 @@ class TransformedObservations(PairData):
         self._variation = variation
 
     def sample(self, size: int, views: int = 2, group: int = 1) -> tuple[Float[Tensor, "local ..."], ...]:
-        x = self.view("x", self.draw(size))
+        x = self.view("x", self.draw(size, group))  # of a copy in its group, a map would be solved from itself
         if self._variation is not None:
             x = self._variation.draw(x, size)
         return views_of(x, size, self.action, views, group, self.transformed_first)
