@@ -24,7 +24,7 @@ from niso.training.processes import make_fabric
 
 compiling = functools.partialmethod(nn.Module.compile, backend="eager")  # traced alone: C++ would take a minute
 CONV = ConvConfig((8, 8), 1, (8,), blocks=1, latent_channels=8, stem_channels=8, patch=2)
-OPTIMISATION = Optimisation(steps=40, batch_size=8, learning_rate=3e-3, final_learning_rate=0.0, warmup_steps=10)
+OPTIMISATION = Optimisation(steps=24, batch_size=8, learning_rate=7e-3, final_learning_rate=0.0, warmup_steps=4)
 
 def waves(count):
     x = nn.functional.interpolate(torch.rand(count, 1, 4, 4), (8, 8), mode="bilinear")

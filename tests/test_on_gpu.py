@@ -36,19 +36,38 @@ def rehearse(tmp_path, monkeypatch):
     signal.signal(signal.SIGTERM, previous)
 
 
-def test_measurements_are_kept_one_by_one_and_not_made_again(tmp_path):
-    """As on a machine that has torch and little else; in processes of their own, as it is called there."""
-    program = "import sys; sys.modules.update(tyro=None, pydantic=None, pooch=None, roma=None, lightning_fabric=None)\n"
-    (tmp_path / "sitecustomize.py").write_text(program)
-    command = [sys.executable, "-m", "benchmarks.on_gpu", "--device", "cpu", "--rehearse", "--out", str(tmp_path)]
-    paths = os.pathsep.join([str(tmp_path), str(on_gpu.ROOT)])
-    settings = {"cwd": on_gpu.ROOT, "env": {**os.environ, "PYTHONPATH": paths}, "capture_output": True, "text": True}
-    done = subprocess.run([*command, "--parts", *on_gpu.SHARES], timeout=300, **settings)
-    assert done.returncode == 3, done.stdout + done.stderr
-    assert "missing: tyro, pydantic, lightning_fabric, pooch, roma (" in done.stdout
+BARE = "tyro", "pydantic", "lightning_fabric", "pooch", "roma"
+TOGETHER = """
+import runpy, sys
+for part in "polar", "steps", "ddp":
+    sys.argv[1:] = part, "cpu", "True", f"{FOLDER}/{part}.json", UNTIL
+    runpy.run_module("benchmarks.gpu_parts", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_measurements_are_kept_one_by_one_and_not_made_again(rehearse, tmp_path, monkeypatch, capsys):
+    """As on a machine that has torch and little else; in a process of their own: one for all, as imports take long."""
+    (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules.update(dict.fromkeys({BARE}))\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for name in BARE:
+        monkeypatch.setitem(sys.modules, name, None)
+    own, asked = on_gpu.child, []
+
+    def child(words, seconds):
+        asked.append(words[:-1])
+        program = f"FOLDER, UNTIL = {str(tmp_path)!r}, {words[-1]!r}\n{TOGETHER}"
+        return own(["-c", program], 300) if len(asked) == 1 else 0
+
+    monkeypatch.setattr(on_gpu, "child", child)
+    assert rehearse(*on_gpu.SHARES) == 3
+    parts = ("polar", "steps", "ddp")
+    calls = [["-m", "benchmarks.gpu_parts", part, "cpu", "True", str(tmp_path / f"{part}.json")] for part in parts]
+    assert asked == calls
+    printed = capsys.readouterr().out
+    assert "missing: tyro, pydantic, lightning_fabric, pooch, roma (" in printed
     for part in ("tests", "paper"):
-        assert f"== {part}: left out: it needs tyro, pydantic, lightning_fabric, pooch, roma\n" in done.stdout
-    polar, steps, ddp = (read(tmp_path, part)["results"] for part in ("polar", "steps", "ddp"))
+        assert f"== {part}: left out: it needs tyro, pydantic, lightning_fabric, pooch, roma\n" in printed
+    polar, steps, ddp = (read(tmp_path, part)["results"] for part in parts)
     together = {**polar, **steps, **ddp}
     assert not [name for name, result in together.items() if isinstance(result, dict) and "failed" in result]
     assert polar["choice"]["16 × 32 × 32"]["eager"] in polar["choice"]["accurate enough"]

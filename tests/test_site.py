@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from niso.experiments.pairs.presets import PRESETS
+from tests.forked import Popen
 from tools import site
 from tools.notebooks import run
 
@@ -23,8 +24,9 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
     """Pages, links and anchors between them, and names in the API reference; notebooks are not run here."""
     environment = {**os.environ, "NISO_NOTEBOOKS": "no", "NO_MKDOCS_2_WARNING": "1"}
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
-    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert built.returncode == 0 and not built.stderr, built.stderr
+    with Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as built:
+        _, said = built.communicate()
+    assert built.returncode == 0 and not said, said
     pages = sorted(tmp_path.rglob("*.html"))
     assert len(pages) > 40
     for page in [*pages, *tmp_path.rglob("*.css")]:

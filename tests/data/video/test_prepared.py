@@ -12,6 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
+from niso.data import workers
 from niso.data.video import prepared as frames
 from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.sequences import Refused, Sequence, hold_out, longest_run
@@ -88,8 +89,11 @@ def test_sequences_do_not_take_the_names_of_the_folders_own_files(tmp_path, name
     assert frames.open_frames(tmp_path / "out").names == ["cup/one"]
 
 
-@pytest.mark.slow  # processes that import torch
-def test_several_processes_do_the_same(tmp_path):
+@pytest.mark.slow  # a process that imports torch
+def test_several_processes_do_the_same(tmp_path, monkeypatch):
+    """One in place of two, for the import takes seconds: `test_workers.py` starts two."""
+    pool = workers.ProcessPoolExecutor
+    monkeypatch.setattr(workers, "ProcessPoolExecutor", lambda _, *settings: pool(1, *settings))
     sequences = [video(tmp_path, f"cup/{number}") for number in range(4)]
     prepare(iter(sequences), tmp_path / "one", 1, SMALL)
     prepare(iter(sequences), tmp_path / "two", 2, SMALL)
