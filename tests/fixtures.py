@@ -1,6 +1,7 @@
 """Fixtures of the whole suite: one thread, seeded generators, both precisions."""
 
 import errno
+import importlib.metadata
 import io
 import json
 import os
@@ -81,6 +82,20 @@ def half_precision_is_no_loss():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(speed, "SLOWER", float("inf"))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def packages_once():
+    """Entry points of installed packages are read once for each search path: hundreds of runs would read them all."""
+    search = importlib.metadata.entry_points
+
+    @cache
+    def once(_: tuple[str, ...], **named: str) -> Any:
+        return search(**named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(importlib.metadata, "entry_points", lambda **named: once(tuple(sys.path), **named))
         yield
 
 

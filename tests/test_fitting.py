@@ -134,7 +134,7 @@ LABELS = {
 def test_classes_are_predicted_as_labels_were_given(label, tmp_path):
     x = np.eye(4, 16)[np.unique(label, return_inverse=True)[1]][..., None] * np.ones(2) + 0.1 * shifted()[0]
     x = x * np.linspace(1, 2, 4)[np.unique(label, return_inverse=True)[1], None, None]  # energies that tell classes
-    model = niso.fit(x, np.roll(x, 1, 1), label=label, head={"steps": 60}, out=tmp_path / "run", **FEW)
+    model = niso.fit(x, np.roll(x, 1, 1), label=label, head={"steps": 25}, out=tmp_path / "run", **FEW)
     assert model.classes == tuple(np.unique(label).tolist())
     probable, predicted = model.probabilities(x), model.predict(x)
     np.testing.assert_allclose(probable.sum(1), 1, atol=1e-5)
@@ -866,11 +866,11 @@ def test_pairs_that_nothing_relates_are_named():
     x, tx = shifted(300)
     apart = np.random.default_rng(1).standard_normal(tx.shape).astype(np.float32)
     for other, bad in ((tx, False), (apart, True)):
-        model = niso.fit(x, other, **{**FEW, "steps": 60, "rank": 16})
+        model = niso.fit(x, other, **{**FEW, "steps": 25, "rank": 16})
         (finding,) = (finding for finding in model.diagnosis if "by their transformed views" in finding.name)
         assert finding.bad == bad and ("row" in finding.remedy) == bad
         assert (model.metrics["pair_discrimination"] < 0.7) == bad
-    second = niso.fit(x, tx, ttx=apart, **{**FEW, "steps": 60, "rank": 16})
+    second = niso.fit(x, tx, ttx=apart, **{**FEW, "steps": 25, "rank": 16})
     assert second.metrics["pair_discrimination"] > 0.7 > second.metrics["pair_discrimination_second"]
     assert any("second pairs of triplets" in finding.name and finding.bad for finding in second.diagnosis)
 
