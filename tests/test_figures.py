@@ -20,15 +20,18 @@ from tests.pictures import colliding, words
 GRID = themes._on_dark(style.STYLE["grid.color"])
 sizes = st.integers(1, 6)
 seeds = st.integers(0, 10)
-quick = settings(max_examples=3, deadline=None)
+quick = settings(max_examples=2, deadline=None)
 
 
 def normal(seed, *shape):
     return np.random.default_rng(seed).normal(size=shape)
 
 
-def panels(figure: Figure) -> list:
-    """The axes that hold data, not colour bars; checks on the way that everything drawn is finite and can be drawn."""
+def panels(figure: Figure, laid_out: bool = False) -> list:
+    """The axes that hold data, not colour bars; checks on the way that everything drawn is finite and can be drawn.
+
+    To lay out a figure takes two thirds of the time: that is for figures of any size, and for `colliding`.
+    """
     for axes in figure.axes:
         for image in axes.images:
             assert np.isfinite(np.ma.compressed(image.get_array())).all()
@@ -36,7 +39,11 @@ def panels(figure: Figure) -> list:
             assert np.isfinite(np.ma.compressed(np.ma.asarray(line.get_ydata()))).all()
         for limits in (axes.get_xlim(), axes.get_ylim()):
             assert np.isfinite(limits).all()
+    layout = figure.get_layout_engine()
+    if not laid_out:
+        figure.set_layout_engine("none")
     figure.draw_without_rendering()
+    figure.set_layout_engine(layout)
     return [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
 
 
@@ -45,7 +52,7 @@ def panels(figure: Figure) -> list:
 def test_mosaic_has_a_tile_for_every_function(height, width, rank, seed):
     functions = torch.tensor(normal(seed, height * width, rank), dtype=torch.bfloat16)
     figure = figures.eigenfunction_mosaic(functions, (height, width), torch.arange(rank) / 2, functions.double())
-    learned, true = panels(figure)
+    learned, true = panels(figure, laid_out=True)
     assert len(learned.texts) == rank
     assert learned.images[0].get_array().count() == rank * height * width
     assert true.get_title() == "nearest true harmonics"
@@ -86,7 +93,9 @@ def test_a_mosaic_of_tall_functions_fits_a_page(grid):
 @quick
 @given(size=sizes, seed=seeds)
 def test_signed_matrices_are_centred_at_zero(size, seed):
-    left, right = panels(figures.matrix_pair(normal(seed, size, size), 9 * normal(seed, size, size), ("Ω", "L")))
+    left, right = panels(
+        figures.matrix_pair(normal(seed, size, size), 9 * normal(seed, size, size), ("Ω", "L")), laid_out=True
+    )
     for axes in (left, right):
         shown, (low, high) = axes.images[0].get_array(), axes.images[0].get_clim()
         assert high == np.abs(shown).max() and low == (-high if (shown < 0).any() else 0)
@@ -99,7 +108,7 @@ def test_kernel_of_a_shift_invariant_operator_is_its_stencil(height, width, seed
     stencil = normal(seed, height, width)
     columns = [np.roll(stencil, (p // width, p % width), (0, 1)).ravel() for p in range(height * width)]
     operator = np.stack(columns, axis=1)
-    left, _ = panels(figures.kernel_pair(operator, operator, (height, width), ("a", "b")))
+    left, _ = panels(figures.kernel_pair(operator, operator, (height, width), ("a", "b")), laid_out=True)
     expected = np.roll(stencil, (height // 2, width // 2), (0, 1))
     np.testing.assert_allclose(left.images[0].get_array(), expected)
 
@@ -115,7 +124,9 @@ def test_map_is_ordered_and_its_blocks_outlined(blocks, seed):
     order = np.random.default_rng(seed).permutation(rank)
     tau = np.empty_like(true)
     tau[np.ix_(order, order)] = -true
-    before, after, detail = panels(figures.map_before_after(torch.tensor(tau), torch.tensor(order), blocks))
+    before, after, detail = panels(
+        figures.map_before_after(torch.tensor(tau), torch.tensor(order), blocks), laid_out=True
+    )
     np.testing.assert_array_equal(before.images[0].get_array(), np.abs(tau))
     np.testing.assert_array_equal(after.images[0].get_array(), true)
     (outlines,) = [c for c in after.collections if isinstance(c, PatchCollection)]
@@ -141,7 +152,9 @@ def test_mass_is_shown_as_its_deviation_from_the_mean():
 @given(rank=st.integers(1, 9), seed=seeds)
 def test_spectrum_joins_the_members_of_a_subspace(rank, seed):
     spaces = np.arange(rank) // 2
-    ascending, against = panels(figures.spectrum_plot(normal(seed, rank) ** 2, spaces.astype(float), spaces))
+    ascending, against = panels(
+        figures.spectrum_plot(normal(seed, rank) ** 2, spaces.astype(float), spaces), laid_out=True
+    )
     for axes in (ascending, against):
         lines, points = axes.collections
         assert len(points.get_offsets()) == rank
@@ -154,7 +167,7 @@ def test_rows_of_images(count, height, width, seed):
     colours = normal(seed, count, height, width, 3)
     difference = normal(seed, count, height, width)
     rows = [("image", torch.tensor(colours)), ("difference", difference), ("error", difference**2)]
-    axes = panels(figures.image_rows(rows, limits=(-1.0, 1.0)))
+    axes = panels(figures.image_rows(rows, limits=(-1.0, 1.0)), laid_out=True)
     assert [len(line.images) for line in axes] == [count] * 3
     ends = [end for image in axes[0].images for end in image.get_extent()[:2]]
     assert ends == sorted(ends) and len(set(ends)) == 2 * count  # one beside the other
@@ -170,7 +183,7 @@ def test_rows_of_no_images():
         figures.image_rows([])
 
 
-@pytest.mark.parametrize(("names", "expected"), [(1, 1), (2, 2), (4, 4), (5, 6)])
+@pytest.mark.parametrize(("names", "expected"), [(1, 1), (2, 2), (5, 6)])
 def test_training_curves_have_a_panel_for_every_column(names, expected):
     step = torch.arange(10, 110, 10)
     columns = {f"term_{i}": np.linspace(1, 100, 10) for i in range(names)}
@@ -192,21 +205,22 @@ def test_training_curves_choose_their_scale():
     assert [a.get_yscale() for a in axes[:6]] == ["log", *["linear"] * 5]
 
 
-@pytest.mark.parametrize("span", [1, 9, 10, 30, 100, 999, 1000, 1e4, 1e5, 1e8, 1e20])
-def test_scales_of_training_curves_have_three_labels_that_do_not_collide(span):
-    figure = figures.training_curves({f"term_{n}": 0.07 * np.geomspace(span, 1, 9) for n in range(3)}, np.arange(9))
+@pytest.mark.parametrize("spans", [(1, 9, 10), (30, 100, 999), (1000, 1e4, 1e5), (1e8, 1e20)])
+def test_scales_of_training_curves_have_three_labels_that_do_not_collide(spans):
+    columns = {f"term_{n}": 0.07 * np.geomspace(span, 1, 9) for n, span in enumerate(spans)}
+    figure = figures.training_curves(columns, np.arange(9))
     assert not colliding(figure)
-    axes = figure.axes[0]
-    low, high = axes.get_ylim()
-    labels = [tick.label1.get_text() for tick in axes.yaxis._update_ticks() if low <= tick.get_loc() <= high]
-    assert len([label for label in labels if label]) >= 3
+    for axes in figure.axes[: len(spans)]:
+        low, high = axes.get_ylim()
+        labels = [tick.label1.get_text() for tick in axes.yaxis._update_ticks() if low <= tick.get_loc() <= high]
+        assert len([label for label in labels if label]) >= 3
 
 
 @quick
 @given(rank=st.integers(1, 30), seed=seeds)
 def test_energy_histogram_counts_every_eigenfunction(rank, seed):
     energy = np.random.default_rng(seed).random(rank)
-    each, histogram = panels(figures.energy_histogram(energy, "energy"))
+    each, histogram = panels(figures.energy_histogram(energy, "energy"), laid_out=True)
     assert sum(bar.get_height() for bar in histogram.patches) == rank
     assert each.get_ylim()[0] < energy.min()
     assert f"worst {energy.min():.4f}" in histogram.get_title()
@@ -357,7 +371,8 @@ def test_sphere_rows_have_a_disc_for_every_function(size, seed):
     functions = normal(seed, size * size, 4)
     panel = ("learned", functions)
     left, right = panels(
-        figures.sphere_rows([panel, ("true", torch.tensor(functions))], (size, size), [[2], [0, 1, 3]], ["a", "b"])
+        figures.sphere_rows([panel, ("true", torch.tensor(functions))], (size, size), [[2], [0, 1, 3]], ["a", "b"]),
+        laid_out=True,
     )
     assert [text.get_text() for text in left.texts] == ["a", "b"] and not right.texts
     canvas = left.images[0].get_array()
