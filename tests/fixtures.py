@@ -130,12 +130,15 @@ def crops_once():
 
 @pytest.fixture(autouse=True, scope="session")
 def options_once():
-    """Docstrings of options are read once: hundreds of calls would parse the same files each time."""
-    from tyro import _docstrings
+    """Docstrings and annotations of options are read once: hundreds of calls would parse the same each time."""
+    from tyro import _docstrings, _resolver
 
     with pytest.MonkeyPatch.context() as patch:
         if read := getattr(_docstrings, "get_field_docstring", None):  # other versions of tyro take longer
             patch.setattr(_docstrings, "get_field_docstring", cache(read))
+        if hints := getattr(_resolver, "_get_type_hints_backported_syntax", None):
+            once = cache(hints)
+            patch.setattr(_resolver, hints.__name__, lambda *given, **named: dict(once(*given, **named)))
         yield
 
 
