@@ -1,9 +1,6 @@
 """Wrong calls of the library: one clear line each. They are made in a process that does not check annotations."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +9,7 @@ import niso
 from niso import checks
 
 PROGRAM = """
-import json, sys, warnings
+import json, warnings
 import numpy as np, torch, niso
 from niso import losses, metrics, testing
 from niso.config import Hardware
@@ -21,7 +18,6 @@ from niso.geometry.mesh.sampling import project
 from niso.geometry.mesh.surface import icosphere
 from niso.networks import EigenspaceHead, SpectralHead, VectorNeuronHead
 from niso.spectrum import smooth_functions
-warnings.simplefilter("error")
 a, b, values = torch.randn(3, 8, 4), torch.randn(3, 8, 4), torch.linspace(0, 1, 8)
 tau, array = niso.isometric_map(a, b, values), np.zeros((3, 8, 4), np.float32)
 learned = niso.LearnedSpectrum(10, 8)
@@ -43,13 +39,14 @@ class Gives(torch.nn.Module):
         return self.what
 
 answers = {}
-for call in json.load(sys.stdin):
+for call in WRONG:
     try:
-        eval(call)
+        with warnings.catch_warnings(action="error"):
+            eval(call)
         answers[call] = "nothing", ""
     except Exception as error:
         answers[call] = type(error).__name__, str(error)
-json.dump(answers, sys.stdout)
+print(json.dumps(answers))
 """
 
 ARRAY = "must be a torch.Tensor, not numpy.ndarray: torch.from_numpy makes one of it"
@@ -331,16 +328,8 @@ WRONG = {
 
 
 @pytest.fixture(scope="module")
-def answers():
-    run = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        input=json.dumps(list(WRONG)),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[1],
-    )
-    return json.loads(run.stdout)
+def answers(outside):
+    return json.loads(outside(f"WRONG = {list(WRONG)!r}\n{PROGRAM}"))
 
 
 @pytest.mark.parametrize("call", WRONG)

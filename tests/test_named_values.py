@@ -15,7 +15,7 @@ NAMES = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
 VALUES = st.booleans() | st.integers(-(10**9), 10**9) | st.floats(allow_nan=False, allow_infinity=False)
 
 
-@given(st.dictionaries(NAMES, VALUES, min_size=1))
+@given(st.dictionaries(NAMES, VALUES, min_size=1, max_size=3))
 def test_numbers_and_truths_survive_words(values):
     read = from_words([f"{name}={value}" for name, value in values.items()])
     assert read == values and [*map(type, read.values())] == [*map(type, values.values())]

@@ -64,19 +64,19 @@ def test_passing_objects_cover_their_share_at_any_time(height, width, share, tim
 
 
 def test_passing_objects_move_and_turn_back_at_the_edges():
-    objects, share = draw_passing(32, 3, torch.Generator().manual_seed(0)), torch.full((32,), 0.1)
+    objects, share = draw_passing(12, 3, torch.Generator().manual_seed(0)), torch.full((12,), 0.1)
     rows, columns = torch.meshgrid(torch.arange(64.0), torch.arange(64.0), indexing="ij")
 
     def centres(time):
-        covered = objects.at(torch.full((32,), float(time)), share, (64, 64)).covered[:, 0].float()
+        covered = objects.at(torch.full((12,), float(time)), share, (64, 64)).covered[:, 0].float()
         return torch.stack([(part * covered).sum((1, 2)) / covered.sum((1, 2)) for part in (rows, columns)], 1)
 
     path = torch.stack([centres(time) for time in range(121)])
     steps = (path[1:] - path[:-1]).norm(dim=-1)
     assert steps.max() < 12  # no leaps
     assert (path.amax(0) - path.amin(0)).amax(1).min() > 20  # the slowest passes one side in 60 frames, and comes back
-    still = objects.at(torch.zeros(32), share, (64, 64))
-    again = objects.at(torch.zeros(32), share, (64, 64))
+    still = objects.at(torch.zeros(12), share, (64, 64))
+    again = objects.at(torch.zeros(12), share, (64, 64))
     assert torch.equal(still.covered, again.covered) and torch.equal(still.texture, again.texture)
 
 
