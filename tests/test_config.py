@@ -165,6 +165,8 @@ def test_parse_names_nested_settings():
         (b"a: [", "not valid YAML"),
         (b"a: !!python/object/apply:os.system [ls]", "not valid YAML"),
         pytest.param(b"[" * 5_000, "not valid YAML", id="5000 brackets"),
+        pytest.param(b"a: " + b"[" * 5_000 + b"]" * 5_000, "not valid YAML", id="5000 brackets closed"),
+        pytest.param(b"- " * 5_000, "not valid YAML", id="5000 dashes"),
     ],
 )
 def test_damaged_files(tmp_path, content, words):
