@@ -43,7 +43,7 @@ def test_terminated_at_any_moment(niso, images, tmp_path, weights, when):
     SIGKILL is in tests/test_endurance.py.
     """
     whole, run = tmp_path / "whole", tmp_path / "run"
-    common = [*OPTIONS, images, "--steps", 100, "--batch-size", 1]
+    common = [*OPTIONS, images, "--steps", 60, "--batch-size", 1]
     assert niso("run", "torus", *common, "--out", whole).status == 0
 
     def terminate():

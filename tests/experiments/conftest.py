@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.sequences import Sequence
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment
+from niso.experiments.pairs.recipes import RECIPES
 from niso.experiments.settings import Settings
 from niso.files.json import write_json
 from niso.geometry import se3
@@ -161,6 +163,16 @@ def few_examples():
     """Heads of poses are oriented by few pairs: as many as in earnest take longer than a tiny training."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("niso.experiments.pose.experiment.EXAMPLES", 16)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def narrow_networks():
+    """Networks of the user's pairs have as many levels as ever, and few channels: most of a tiny run's time else."""
+    with pytest.MonkeyPatch.context() as patch:
+        for effort, chosen in RECIPES.items():
+            narrow = replace(chosen["latent"], channels=(8,) * len(chosen["latent"].channels), blocks=1)
+            patch.setitem(RECIPES, effort, {**chosen, "latent": narrow})
         yield
 
 
@@ -349,10 +361,12 @@ def metrics_of_training(tmp_path: Path) -> Callable[[Experiment], tuple[dict[str
 def drawn(drawn: None, tmp_path: Path, blank_png: bytes, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Draws a result in earnest, coarsely, and checks files and captions; the figures' names in reading order.
 
-    Given names, only these are drawn. Figures are darkened, and then not drawn again: that takes as long.
+    Given names, only these are drawn. Figures are darkened, and then not drawn again: that takes as long. So does to
+    lay them out, which is tested for each function of `niso.figures`.
     """
 
     def drawn_once(figure: Figure) -> tuple[bytes, bytes]:
+        figure.set_layout_engine("none")
         light = pictures.as_png(figure)
         pictures.darken(figure)
         return light, blank_png

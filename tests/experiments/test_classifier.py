@@ -19,7 +19,7 @@ from niso.methods.config import ClassifierConfig
 from niso.runs import runner
 from tests.methods.test_rounding import make, observations
 
-TRAINING = {"steps": 20, "batch_size": 8, "learning_rate": 1e-2}
+TRAINING = {"steps": 6, "batch_size": 8, "learning_rate": 1e-2}
 CASES = {
     "niso": {},
     "nft": {},
@@ -125,9 +125,10 @@ def test_shapes_that_were_prepared_in_another_way_are_refused(
     run, there = run_once("niso"), prepared_with(**{name: other})
     own = json.loads((prepared / "parameters.json").read_text())[name]
     fitted = library.load(run)
+    models = fitted, library.load(fitted.save(tmp_path / "model"))
     words = rf"another way .* \({name} {other}, not {own}\): .* --{name.replace('_', '-')} {own}$"
     for path in (there, there / "class1", there / "class2/0.npy"):
-        for model in (fitted, library.load(fitted.save(tmp_path / f"{path.name}-model"))):
+        for model in models:
             with pytest.raises(InputError, match=words):
                 model.read(path)
     out = tmp_path / "out.npz"

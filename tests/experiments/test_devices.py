@@ -16,7 +16,13 @@ from tests.pretended import trained_there, waits
 pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("two_skips")]
 THERE = torch.cuda.is_available()
 WITHOUT_A_TERM = ("niso-no-equivariance", "niso-no-multiplicity")  # compute all that niso does: a weight is 0
-METHODS = [("homnist", method, {}) for method in EXPERIMENTS.find("homnist").methods() if method not in WITHOUT_A_TERM]
+LESS = ("niso-group", "niso-vicreg")  # than niso-group-vicreg computes
+TRAINED = ("niso",)  # in the whole runs
+METHODS = [
+    ("homnist", method, {})
+    for method in EXPERIMENTS.find("homnist").methods()
+    if method not in (*WITHOUT_A_TERM, *LESS, *TRAINED)
+]
 METHODS += [("shapes", "autoencoder", {}), ("pose", "nft", {}), ("pose", "vit", {})]
 METHODS += [("pairs", method, {}) for method in ("niso-group", "nft", "autoencoder")]
 SETTINGS = [

@@ -81,7 +81,7 @@ def test_a_share_and_a_confidence_that_make_no_sense_are_refused(make_tiny, name
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "precision"), [("homnist", "bf16-mixed"), ("pose", "64-true")])
+@pytest.mark.parametrize(("name", "precision"), [("homnist", "64-true"), ("pose", "bf16-mixed")])
 def test_a_finished_run_is_evaluated_anew_with_the_same_result(tiny_settings, tmp_path, name, precision):
     settings = tiny_settings(name, occlusion=0.4, confidence="learned", precision=precision)
     runner.run(settings, tmp_path / "run")

@@ -23,8 +23,15 @@ from niso.training.run import Run
 
 PRESETS = [(name, preset) for name in EXPERIMENTS for preset in EXPERIMENTS.find(name).presets]
 PRECISIONS = get_args(get_type_hints(Hardware)["precision"])
-HEADS = [(name, method) for name in ("homnist", "shapes", "pairs") for method in ("niso", "nft")]
-HEADS += [("pose", "niso"), ("pose", "vit")]
+HEADS = [
+    ("homnist", "nft"),
+    ("pairs", "niso"),
+    ("shapes", "niso"),
+    ("shapes", "nft"),
+    ("pose", "niso"),
+    ("pose", "vit"),
+]
+"""Of homnist and pairs, heads are trained by the same function."""
 HEAD = "checkpoints/head.safetensors"
 WITH_METHODS = [name for name in EXPERIMENTS if len(EXPERIMENTS.find(name).methods()) > 1]
 

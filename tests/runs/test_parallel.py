@@ -31,7 +31,7 @@ from tests.forked import Popen
 TORUS = ("run", "torus")
 DIGITS = (
     "run homnist --conv.channels 4 --conv.blocks 1 --rank 8 --steps 3 --head.steps 3 --head.batch-size 4 "
-    "--test-digits 5 --test-copies 1 --evaluation-pairs 3"
+    "--test-digits 5 --test-copies 1 --evaluation-pairs 3 --validation 0.01 --vector-neurons.channels 8"
 ).split()
 STANDS_IN = """
 import json, os, pathlib, signal, sys, time
@@ -290,7 +290,7 @@ def test_real_processes_interrupted_and_resumed_equal_a_run_by_itself(
     niso, small, tmp_path, weights, blank_processes, when, request, monkeypatch
 ):
     monkeypatch.setattr(subprocess, "Popen", Popen)
-    out, common = tmp_path / "sweep", [*TORUS, *small, "--steps", 100, "--accelerator", "cpu"]
+    out, common = tmp_path / "sweep", [*TORUS, *small, "--steps", 60, "--accelerator", "cpu"]
     when([out / "seed1" / "checkpoints" / "pretrain.safetensors"], lambda: os.kill(os.getpid(), signal.SIGTERM))
     status, printed, err = niso(*common, "--seeds", 2, "--parallel", 2, "--checkpoint-seconds", 0, "--out", out)
     assert (status, printed) == (143, "")

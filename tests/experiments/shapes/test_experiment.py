@@ -33,6 +33,7 @@ from niso.runs.record import write_record
 from niso.training.ahead import Ahead
 from niso.training.processes import make_fabric, network_precision
 from niso.training.run import Run
+from tests.experiments.alike import ALIKE
 
 CPU = torch.device("cpu")
 CLASSES, SHAPES, VARIANTS, CHANNELS, HEIGHT, WIDTH = 3, 4, 5, 2, 8, 16
@@ -49,7 +50,7 @@ TINY = replace(
     head=Optimisation(steps=2, batch_size=4, learning_rate=1e-2),
     evaluation_pairs=5,
 )
-METHODS = Shapes.methods()
+METHODS = [method for method in Shapes.methods() if method not in ALIKE]
 
 
 @pytest.fixture(scope="module")
