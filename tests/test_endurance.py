@@ -61,7 +61,7 @@ def test_a_run_that_is_killed_and_resumed_ends_with_the_same_bits(start, tmp_pat
     program.write_text(
         "import tempfile\nfrom pathlib import Path\nfrom tools import kills\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
-        "    print(kills.work(kills.Options(kills=3, steps=30), Path(folder)))\n"
+        "    print(kills.work(kills.Options(kills=3, steps=20), Path(folder)))\n"
     )
     out, err = start(program=program).communicate(timeout=300)
     assert "'kills': 3" in out and "'findings': []" in out, out + err

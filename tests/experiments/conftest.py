@@ -211,7 +211,7 @@ TINY: dict[str, dict[str, Any]] = {
         "completion": _COMPLETION,
         "size": 8,
         "clips": 8,
-        "clip_frames": 12,
+        "clip_frames": 8,
         "test_clips": 2,
         "test_frames": 12,
         "shared_clips": 4,

@@ -39,7 +39,7 @@ TINY = replace(
     mlp=MLPConfig(layers=1, channels=8),
     evaluation_pairs=5,
     head_skip=1,
-    clip_frames=12,
+    clip_frames=8,
     test_clips=2,
     shared_clips=4,
     rooms=2,

@@ -622,7 +622,7 @@ def test_a_wrong_call_is_refused(refused, folder, write_shapes, tmp_path):
 
 def test_a_field_is_read_on_several_meshes_of_held_out_shapes(folder):
     assert make(folder).evaluate_meshes() == {}  # a table
-    metrics = make(folder, spectrum="field", test_shapes=1).evaluate_meshes()
+    metrics = make(folder, spectrum="field", field=FieldConfig(layers=1, width=16), test_shapes=1).evaluate_meshes()
     assert metrics.keys() == {metric.key for metric in VERTEX_METRICS}
     assert all(0 <= value < 2 for value in metrics.values())
     assert metrics["coefficient_error_subdivided"] < 0.05
