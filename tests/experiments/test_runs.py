@@ -25,7 +25,7 @@ PRESETS = [(name, preset) for name in EXPERIMENTS for preset in EXPERIMENTS.find
 PRECISIONS = get_args(get_type_hints(Hardware)["precision"])
 HEADS = [
     ("homnist", "nft"),
-    ("pairs", "niso"),
+    ("pairs", "nft"),
     ("shapes", "niso"),
     ("shapes", "nft"),
     ("pose", "niso"),
