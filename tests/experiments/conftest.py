@@ -171,7 +171,7 @@ def narrow_networks():
     """Networks of the user's pairs have as many levels as ever, and few channels: most of a tiny run's time else."""
     with pytest.MonkeyPatch.context() as patch:
         for effort, chosen in RECIPES.items():
-            narrow = replace(chosen["latent"], channels=(8,) * len(chosen["latent"].channels), blocks=1)
+            narrow = replace(chosen["latent"], channels=(16,) * len(chosen["latent"].channels), blocks=1)
             patch.setitem(RECIPES, effort, {**chosen, "latent": narrow})
         yield
 
