@@ -69,7 +69,7 @@ def checked(thing: Any) -> Any:
             return thing(*arguments, **named)
         calls += 1
         with DisableTorchFunction():  # asking a tensor for its shape is no business of a mode's
-            likeness = hash((kind(arguments), kind(named) if named else None))
+            likeness = hash((*map(kind, arguments), kind(named) if named else None))
         if likeness in passed:
             return thing(*arguments, **named)
         if check is None:
@@ -87,15 +87,28 @@ def kind(value: Any) -> Hashable:
     of = type(value)
     if of is Tensor:
         return of, value.shape, value.dtype
-    if of is str or of is int or of is bool:
-        return of, value
-    if of is float:
-        return of
-    if of is tuple or of is list:
-        return of, *map(kind, value)
-    if of is dict:
-        return of, *[(kind(key), kind(part)) for key, part in value.items()]
-    return (of, value.shape, value.dtype) if issubclass(of, (Tensor, np.ndarray)) else (of, id(value))
+    way = WAYS.get(of)  # half of all values are of other types: objects whose methods are called
+    if way is None:
+        way = WAYS[of] = shaped if issubclass(of, (Tensor, np.ndarray)) else which
+    return way(value)
+
+
+def which(value: Any) -> Hashable:
+    """Which object it is."""
+    return id(value)
+
+
+def shaped(value: Any) -> Hashable:
+    return type(value), value.shape, value.dtype
+
+
+WAYS: dict[type, Callable[[Any], Hashable]] = {
+    **dict.fromkeys((str, int, bool), lambda value: (type(value), value)),
+    float: lambda value: float,
+    **dict.fromkeys((tuple, list), lambda value: (type(value), *map(kind, value))),
+    dict: lambda value: tuple([(kind(key), kind(part)) for key, part in value.items()]),
+}
+"""What is asked of values of each type."""
 
 
 def annotated(function: FunctionType) -> FunctionType:

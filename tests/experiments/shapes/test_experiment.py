@@ -140,8 +140,10 @@ def test_groups_share_a_transformation_of_the_sphere(folder):
         make(folder, "niso-group", group=4, tuning="labels-and-pairs", **batches)
 
 
-@pytest.mark.parametrize("method", ["niso", "nft", "autoencoder"])
-@pytest.mark.parametrize("tuning", ["none", "labels-and-pairs"])
+@pytest.mark.parametrize(
+    ("method", "tuning"),
+    [("nft", "none"), *((method, "labels-and-pairs") for method in ("niso", "nft", "autoencoder"))],
+)
 def test_what_is_trained_on_with_the_head_is_chosen(folder, train_phases, method, tuning):
     experiment = make(folder, method, tuning=tuning, head=Optimisation(steps=4, batch_size=10, learning_rate=1e-2))
     before, after = train_phases(experiment)
