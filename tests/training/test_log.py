@@ -2,8 +2,15 @@
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.summary.writer import event_file_writer
 
 from niso.training.log import Log, read_log, row_interval
+
+
+@pytest.fixture(autouse=True)
+def numbered_from_one(monkeypatch):
+    """Events of one second are read in the order of their files' names, in which the tenth comes before the ninth."""
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
 
 
 def test_log_rows_and_new_columns(tmp_path):
