@@ -33,7 +33,9 @@ CHECK = beartype(conf=BeartypeConf(violation_type=TypeCheckError))
 
 
 CALLS = 30
-"""How many calls of a function are checked in a test."""
+"""How many calls of a function are looked at in a test."""
+MANY = 200
+"""Checks of a function after which only its first call in a test is looked at."""
 
 
 class Tests:
@@ -49,8 +51,8 @@ def checked(thing: Any) -> Any:
     """A function that checks its arguments and its result, sizes of the same name among them, or such a dataclass.
 
     The check is written when the function is first called: for all of niso it takes seconds. A call like one that
-    has passed is not checked again, nor is its result, and of those of a test none after its `CALLS`: tests make
-    thousands of like calls.
+    has passed is not checked again, nor is its result, and of those of a test none after its `CALLS`, or its first
+    where there were `MANY` checks before: tests make thousands of like calls.
     """
     if isinstance(thing, type):
         if is_dataclass(thing) and "__init__" in vars(thing):
@@ -65,7 +67,7 @@ def checked(thing: Any) -> Any:
         nonlocal check, test, calls
         if test != tests.begun:
             test, calls = tests.begun, 0
-        if calls == CALLS:
+        if calls >= (CALLS if len(passed) < MANY else 1):
             return thing(*arguments, **named)
         calls += 1
         with DisableTorchFunction():  # asking a tensor for its shape is no business of a mode's
