@@ -225,8 +225,8 @@ def read_yaml(path: Path) -> dict[Any, Any]:
 
 
 def _parsed(text: str) -> Any:
-    """The value of a YAML text. libyaml is ten times as fast, which tells where hundreds of runs are compared; but it
-    recurses without a limit, and says less of what is wrong."""
+    """The value of a YAML text. libyaml is much faster, which shows where many runs are compared; but it recurses
+    without a limit, and says less of what is wrong: deep and faulty texts are for the other."""
     indented = (len(line) - len(line.lstrip(" -?:")) for line in text.splitlines())
     shallow = text.count("[") + text.count("{") < 100 and max(indented, default=0) < 100
     if shallow and yaml.__with_libyaml__:

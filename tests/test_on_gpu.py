@@ -39,6 +39,7 @@ def rehearse(tmp_path, monkeypatch):
 BARE = "tyro", "pydantic", "lightning_fabric", "pooch", "roma"
 TOGETHER = """
 import runpy, sys
+import benchmarks.on_gpu  # needs no more than its parts
 for part in "polar", "steps", "ddp":
     sys.argv[1:] = part, "cpu", "True", f"{FOLDER}/{part}.json", UNTIL
     runpy.run_module("benchmarks.gpu_parts", run_name="__main__", alter_sys=True)

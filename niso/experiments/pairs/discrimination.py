@@ -40,11 +40,11 @@ def discrimination(method: Method, pairs: Iterable[tuple[Shaped[Tensor, "batch .
     x, tx = x[rows], tx[rows]
     a, b = (torch.cat([method.encode(part) for part in view.split(BATCH)]) for view in (x, tx))
     own = transport_error(method.solve(a, b) @ a, b)
-    worse, lit = list[Tensor](), (b != 0).flatten(1).any(1)
+    worse, with_energy = list[Tensor](), (b != 0).flatten(1).any(1)
     for step in range(1, min(STRANGERS, len(x) - 1) + 1):
         other = b.roll(step, 0)
         error = transport_error(method.solve(a, other) @ a, other)
-        strangers = (x != x.roll(step, 0)).flatten(1).any(1) & lit & lit.roll(step, 0)
+        strangers = (x != x.roll(step, 0)).flatten(1).any(1) & with_energy & with_energy.roll(step, 0)
         worse.append(((own < error).double() + 0.5 * (own == error).double())[strangers])
     compared = torch.cat(worse) if worse else own.new_zeros(0)
     return compared.mean().item() if len(compared) >= LEAST else None
